@@ -1,0 +1,106 @@
+/**
+ * Every way in which this package fails on purpose. The list is closed: callers switch on `error.code`, never on the text.
+ *
+ * - `invalid-option`: a setting or argument is out of bounds; the message names it, the value and what is allowed.
+ * - `invalid-order-id`: the text can't be an OrderId.
+ * - `invalid-state`, `invalid-event`: refused by the workflow's schema, or not representable without loss. Nothing was written.
+ * - `unknown-event-type`: the workflow doesn't declare this type.
+ * - `too-large`: a limit of the storage service would be exceeded. Nothing was written.
+ * - `sequence-mismatch`: the order is not at the `expectedSequence`. Nothing was written.
+ * - `conflict`: other writers kept winning the order; nothing was written. Safe to repeat.
+ * - `outcome-unknown`: the transaction was sent and no answer could be had. Repeat with the same idempotency key or `commitToken`.
+ * - `aborted`: the caller's signal ended the call before anything was written.
+ * - `timeout`, `unavailable`: no answer in time; the service is busy, down or unreachable.
+ * - `forbidden`: the credential is refused or lacks a role.
+ * - `not-found`, `already-exists`, `precondition-failed`: what a conditional storage call ran into.
+ * - `lease-taken`, `lease-lost`: the order belongs to another worker.
+ * - `corrupt`: stored data that this package did not write, or that was changed behind its back.
+ * - `gap`: an event that must exist can't be found; the stream stops rather than skip it.
+ * - `handler-missing`: no handler for this event type is deployed yet; the event waits.
+ * - `unsupported-account`: the storage account has a feature on that breaks the guarantees.
+ * - `storage`: any other answer of the storage service.
+ * - `bug`: an assumption of our own code did not hold.
+ */
+export type ErrorCode =
+  | "invalid-option"
+  | "invalid-order-id"
+  | "invalid-state"
+  | "invalid-event"
+  | "unknown-event-type"
+  | "too-large"
+  | "sequence-mismatch"
+  | "conflict"
+  | "outcome-unknown"
+  | "aborted"
+  | "timeout"
+  | "unavailable"
+  | "forbidden"
+  | "not-found"
+  | "already-exists"
+  | "precondition-failed"
+  | "lease-taken"
+  | "lease-lost"
+  | "corrupt"
+  | "gap"
+  | "handler-missing"
+  | "unsupported-account"
+  | "storage"
+  | "bug";
+
+export interface ErrorDetails {
+  /** HTTP status of the storage answer, where there was one. */
+  readonly status?: number;
+  /** Error code of the storage service, where there was one. */
+  readonly serviceCode?: string;
+  /** Position of the refused operation inside a table transaction. */
+  readonly operationIndex?: number;
+  /** For `outcome-unknown`: pass it as `commitToken` to repeat the commit safely. */
+  readonly commitToken?: string;
+}
+
+/** The one error class of this package. The message starts with the code; `cause` keeps what was underneath. */
+export class OutboxError extends Error {
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails;
+
+  constructor(code: ErrorCode, message: string, options: { cause?: unknown; details?: ErrorDetails } = {}) {
+    super(`${code}: ${message}`, "cause" in options ? { cause: options.cause } : undefined);
+    this.name = "OutboxError";
+    this.code = code;
+    this.details = options.details ?? {};
+  }
+}
+
+/** True for an {@link OutboxError}, of one of the given codes if any are given. */
+export function isOutboxError(error: unknown, ...codes: readonly ErrorCode[]): error is OutboxError {
+  return error instanceof OutboxError && (codes.length === 0 || codes.includes(error.code));
+}
+
+/** The longest error text that is ever stored or logged. */
+export const MAX_ERROR_TEXT_LENGTH = 1_000;
+
+/** One bounded line for anything that can be thrown: `undefined`, strings, cyclic objects, errors with 1 MB messages. */
+export function describeError(error: unknown): string {
+  let text: string;
+  if (error instanceof Error) text = error instanceof OutboxError ? error.message : `${error.name}: ${error.message}`;
+  else if (typeof error === "string") text = error;
+  else {
+    try {
+      text = JSON.stringify(error) ?? String(error);
+    } catch {
+      text = Object.prototype.toString.call(error);
+    }
+  }
+  return printable(text.slice(0, MAX_ERROR_TEXT_LENGTH + 1), MAX_ERROR_TEXT_LENGTH);
+}
+
+/** `text` without control characters or bidirectional overrides (a forged log line needs them), cut at `maxLength` UTF-16 units. */
+export function printable(text: string, maxLength: number = 200): string {
+  const escaped = text
+    .toWellFormed()
+    .replace(
+      /[\u0000-\u001F\u007F-\u009F\u2028\u2029\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
+      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+    );
+  return escaped.length > maxLength ? `${escaped.slice(0, maxLength).toWellFormed()}…` : escaped;
+}

@@ -1,0 +1,77 @@
+/** Where things lie in the account (design §3). Code, tests and the deployment template all take the names from here. */
+import { OutboxError } from "./errors.ts";
+import { isEventId, type EventId } from "./event-id.ts";
+import { encodeKeyText, type OrderKey } from "./order-id.ts";
+
+export const CONTAINERS = ["events", "archive", "dead", "audit", "payloads"] as const;
+/** Containers that hold blobs of their own; the leases are a port of their own. */
+export type Container = (typeof CONTAINERS)[number];
+
+export const LEASE_CONTAINER = "leases";
+export const ORDERS_TABLE = "orders";
+export const WAKE_UP_QUEUE = "wake-ups";
+export const POISON_QUEUE = "wake-ups-poison";
+
+/** Row key of the business entity. */
+export const ORDER_ROW = "order";
+const OUTBOX_PREFIX = "outbox:";
+const IDEMPOTENCY_PREFIX = "idempotency:";
+/** One range query from {@link ORDER_ROW} to here (exclusive) reads the order and its outbox, and nothing else. */
+export const OUTBOX_END = "outbox;";
+
+export function outboxRow(id: EventId): string {
+  return `${OUTBOX_PREFIX}${id}`;
+}
+
+/** The event id of an outbox row key, or undefined if the row is not one of ours. */
+export function outboxRowId(rowKey: string): EventId | undefined {
+  const id = rowKey.startsWith(OUTBOX_PREFIX) ? rowKey.slice(OUTBOX_PREFIX.length) : "";
+  return isEventId(id) ? id : undefined;
+}
+
+export const MAX_IDEMPOTENCY_KEY_LENGTH = 120;
+
+export function idempotencyRow(key: string): string {
+  if (typeof key !== "string" || key.length === 0 || key.length > MAX_IDEMPOTENCY_KEY_LENGTH || !key.isWellFormed()) {
+    throw new OutboxError("invalid-option", `idempotencyKey must be well-formed text of 1 to ${MAX_IDEMPOTENCY_KEY_LENGTH} UTF-16 units`);
+  }
+  return `${IDEMPOTENCY_PREFIX}${encodeKeyText(key)}`;
+}
+
+/** True for row keys that this package keeps for itself. */
+export function isReservedRow(rowKey: string): boolean {
+  return (rowKey >= ORDER_ROW && rowKey < OUTBOX_END) || rowKey.startsWith(IDEMPOTENCY_PREFIX);
+}
+
+export const MAX_SUBSCRIPTION_NAME_LENGTH = 50;
+
+/** Subscription names become blob path segments as they are. */
+export function assertSubscriptionName(name: string): void {
+  if (!/^[a-z](?:-?[a-z0-9]+)*$/.test(name) || name.length > MAX_SUBSCRIPTION_NAME_LENGTH) {
+    throw new OutboxError(
+      "invalid-option",
+      `subscription name ${JSON.stringify(name)}: lower-case letters, digits and single dashes, starting with a letter, at most ${MAX_SUBSCRIPTION_NAME_LENGTH} characters`,
+    );
+  }
+}
+
+/** Ends with `/`, so `o-1` never lists `o-10` (W10). */
+export function streamPrefix(subscription: string, order: OrderKey): string {
+  return `${subscription}/${order}/`;
+}
+
+export function eventBlobName(subscription: string, order: OrderKey, id: EventId): string {
+  return `${streamPrefix(subscription, order)}${id}.json`;
+}
+
+/** The event id in a blob name below `prefix`, or undefined for a foreign name (W10). */
+export function eventIdOfBlob(name: string, prefix: string): EventId | undefined {
+  if (!name.startsWith(prefix) || !name.endsWith(".json")) return undefined;
+  const id = name.slice(prefix.length, -".json".length);
+  return isEventId(id) ? id : undefined;
+}
+
+/** A payload too big for the table, written before the commit that refers to it. */
+export function payloadBlobName(order: OrderKey, id: EventId): string {
+  return `${order}/${id}.json`;
+}

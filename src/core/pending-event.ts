@@ -1,0 +1,54 @@
+/** The metadata of a pending event blob: enough to order the stream and to see its state in a listing, without reading the blob. */
+import type { EventId } from "./event-id.ts";
+
+export interface PendingState {
+  /** Sequence of the event in its order. */
+  readonly sequence: number;
+  /** Sequence of the event before it in this subscription's stream; 0 for the first. A missing blob breaks this chain (W3). */
+  readonly previous: number;
+  /** How often its handler was started, as far as it was counted: at every failure, and before the start of a suspect (W4). */
+  readonly attempts: number;
+  /** What went wrong last; bounded, printable. */
+  readonly lastError?: string;
+}
+
+export interface PendingEvent extends PendingState {
+  readonly id: EventId;
+}
+
+export function encodePendingState(state: PendingState): Record<string, string> {
+  return {
+    sequence: String(state.sequence),
+    previous: String(state.previous),
+    attempts: String(state.attempts),
+    // Metadata travels in HTTP headers: ASCII only.
+    ...(state.lastError === undefined ? {} : { lasterror: encodeURIComponent(state.lastError) }),
+  };
+}
+
+/** Undefined for metadata that {@link encodePendingState} did not write: the blob itself has to be asked. */
+export function decodePendingState(metadata: Readonly<Record<string, string>>): PendingState | undefined {
+  const sequence = whole(metadata["sequence"]);
+  const previous = whole(metadata["previous"]);
+  if (sequence === undefined || sequence < 1 || previous === undefined || previous >= sequence) return undefined;
+  const lastError = metadata["lasterror"];
+  return {
+    sequence,
+    previous,
+    attempts: whole(metadata["attempts"]) ?? 0,
+    ...(lastError === undefined ? {} : { lastError: decodeText(lastError) }),
+  };
+}
+
+function whole(text: string | undefined): number | undefined {
+  if (text === undefined || !/^(?:0|[1-9][0-9]{0,14})$/.test(text)) return undefined;
+  return Number(text);
+}
+
+function decodeText(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text;
+  }
+}

@@ -1,0 +1,176 @@
+/**
+ * What the rooms need from storage. Every call has a deadline of its own (C8) besides the caller's signal, and fails with an
+ * {@link OutboxError}: `timeout`, `unavailable`, `forbidden`, `aborted` and `storage` anywhere, other codes where the method says so.
+ *
+ * Any write may have happened although it failed with `timeout`, `unavailable` or `aborted`; and, because clients repeat by themselves, a
+ * write that did happen may be reported as `already-exists`, `precondition-failed` or `not-found`. Callers ask "was it mine?".
+ */
+import type { Container } from "./names.ts";
+import type { EventId } from "./event-id.ts";
+import type { OrderKey } from "./order-id.ts";
+
+export interface CallOptions {
+  readonly signal?: AbortSignal;
+}
+
+/** Opaque version of an entity or blob. */
+export type Etag = string;
+
+export interface OrderEntity {
+  readonly etag: Etag;
+  /** Sequence of the last event of the order; 0 before the first. */
+  readonly sequence: number;
+  readonly lastEventId: EventId | undefined;
+  /** JSON text; undefined for a tombstone (C7). */
+  readonly state: string | undefined;
+  /** Tokens of the last few commits, newest last (C2). */
+  readonly commitTokens: readonly string[];
+}
+
+export interface OutboxEntity {
+  readonly id: EventId;
+  readonly sequence: number;
+  /** The event's final text, or undefined if it was spilled. */
+  readonly text: string | undefined;
+  /** Name in the `payloads` container, if it was spilled. */
+  readonly payloadBlob: string | undefined;
+}
+
+/** Order and outbox as one consistent answer. */
+export interface OrderAndOutbox {
+  readonly order: OrderEntity | undefined;
+  /** In commit order. */
+  readonly outbox: readonly OutboxEntity[];
+  /** Row keys in our range that we can't read: reported, never deleted. */
+  readonly unreadable: readonly string[];
+}
+
+/** A scalar that the table keeps as it is. bigint is stored as Int64, Date with millisecond precision, bytes as Binary. */
+export type TableValue = string | number | boolean | bigint | Date | Uint8Array;
+
+/** A row of the application's own in the partition of the order. */
+export interface ApplicationEntity {
+  readonly action: "insert" | "upsert" | "update" | "delete";
+  /** Outside the rows this package keeps for itself: `order`…`outbox;` and `idempotency:`. */
+  readonly rowKey: string;
+  /** Required for `update`: the etag the row was read at. */
+  readonly etag?: Etag;
+  readonly properties?: Readonly<Record<string, TableValue>>;
+}
+
+export interface OrderTransaction {
+  readonly order: OrderKey;
+  /** Etag the order entity was read at; undefined to insert it (C1). */
+  readonly etag: Etag | undefined;
+  readonly entity: Omit<OrderEntity, "etag">;
+  readonly outbox: readonly OutboxEntity[];
+  /** Row key and JSON text of the result that answers a repeated command. */
+  readonly idempotency?: { readonly rowKey: string; readonly result: string };
+  readonly entities: readonly ApplicationEntity[];
+}
+
+export interface OrdersTable {
+  readOrder(order: OrderKey, options?: CallOptions): Promise<OrderEntity | undefined>;
+  /** The stored result of a commit, or undefined. */
+  readIdempotency(order: OrderKey, rowKey: string, options?: CallOptions): Promise<string | undefined>;
+  /** One range query; follows continuation tokens, pages may be empty. */
+  readOutbox(order: OrderKey, options?: CallOptions): Promise<OrderAndOutbox>;
+  /** A row of the application, or undefined. */
+  readEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<StoredEntity | undefined>;
+  /** One transaction: all or nothing (G1). Throws `already-exists` or `precondition-failed` when another writer (or we, before) got there. */
+  commit(transaction: OrderTransaction, options?: CallOptions): Promise<void>;
+  /** Deletes outbox entities, in as few transactions as there can be. Those already gone are fine. */
+  deleteOutbox(order: OrderKey, ids: readonly EventId[], options?: CallOptions): Promise<void>;
+}
+
+export interface StoredEntity {
+  readonly etag: Etag;
+  readonly properties: Readonly<Record<string, TableValue>>;
+}
+
+/** Proof of having seen a queue message; changes with every receive and update. */
+export interface Receipt {
+  readonly messageId: string;
+  readonly popReceipt: string;
+}
+
+export interface ReceivedWakeUp {
+  readonly text: string;
+  readonly receipt: Receipt;
+  /** 1 at the first receive. */
+  readonly dequeueCount: number;
+}
+
+/** The longest time a queue message can be hidden: 7 days. */
+export const MAX_HIDDEN_MS: number = 7 * 24 * 60 * 60 * 1000;
+
+export interface WakeUpQueue {
+  /** Sends a message that never expires, invisible for `hiddenMs` (0 to {@link MAX_HIDDEN_MS}; rounded up to whole seconds). */
+  send(text: string, hiddenMs: number, options?: CallOptions): Promise<Receipt>;
+  /** Makes a message visible after `hiddenMs`, its text unchanged. Throws `not-found` if somebody else has it by now. */
+  hide(receipt: Receipt, text: string, hiddenMs: number, options?: CallOptions): Promise<Receipt>;
+  /** False if somebody else has it by now, or it is gone: not an error. */
+  delete(receipt: Receipt, options?: CallOptions): Promise<boolean>;
+  /** Up to `max` (1 to 32) messages, each hidden for `hiddenMs` (at least 1 s). Doesn't wait for messages. */
+  receive(max: number, hiddenMs: number, options?: CallOptions): Promise<readonly ReceivedWakeUp[]>;
+}
+
+export type Metadata = Readonly<Record<string, string>>;
+
+export interface LeaseBlob {
+  readonly etag: Etag;
+  readonly metadata: Metadata;
+  /** `free`: released or never taken. `taken`: somebody holds it. `abandoned`: expired or broken, its holder never said good-bye. */
+  readonly state: "free" | "taken" | "abandoned";
+}
+
+export interface OrderLeases {
+  /** Undefined if the order has no lease blob yet. */
+  read(order: OrderKey, options?: CallOptions): Promise<LeaseBlob | undefined>;
+  /** Create-only. Throws `already-exists`. */
+  create(order: OrderKey, options?: CallOptions): Promise<LeaseBlob>;
+  /**
+   * Takes the lease under a fresh id if the blob is still at `etag`. The etag does not change.
+   * Throws `lease-taken`, `precondition-failed` (progress was written meanwhile) or `not-found`.
+   */
+  acquire(order: OrderKey, lease: { readonly id: string; readonly durationMs: number; readonly etag: Etag }, options?: CallOptions): Promise<void>;
+  /** Throws `lease-lost`. Made for a short deadline: no repeats inside. */
+  renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
+  /** Quiet when the lease is no longer ours (C18). */
+  release(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
+  /** Replaces the metadata if the lease is ours and the blob is at `etag` (W2). Throws `lease-lost` or `precondition-failed`. */
+  writeMetadata(order: OrderKey, metadata: Metadata, fence: { readonly leaseId: string; readonly etag: Etag }, options?: CallOptions): Promise<Etag>;
+}
+
+export interface ListedBlob {
+  readonly name: string;
+  readonly etag: Etag;
+  readonly metadata: Metadata;
+}
+
+export interface BlobContent {
+  readonly bytes: Uint8Array;
+  readonly etag: Etag;
+  readonly metadata: Metadata;
+}
+
+export interface Blobs {
+  /** Create-only (W11). Throws `already-exists`. */
+  create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata, options?: CallOptions): Promise<Etag>;
+  /** Undefined if there is none. */
+  read(container: Container, name: string, options?: CallOptions): Promise<BlobContent | undefined>;
+  /** All names below `prefix` in code unit order, page by page; follows continuation tokens, pages may be empty (W10). */
+  list(container: Container, prefix: string, options?: CallOptions): AsyncIterable<ListedBlob>;
+  /** Throws `precondition-failed` or `not-found`. */
+  writeMetadata(container: Container, name: string, metadata: Metadata, etag: Etag, options?: CallOptions): Promise<Etag>;
+  /** Deletes blobs, in as few requests as there can be. Those already gone are fine. */
+  delete(container: Container, names: readonly string[], options?: CallOptions): Promise<void>;
+}
+
+/** One storage account. */
+export interface Storage {
+  readonly orders: OrdersTable;
+  readonly wakeUps: WakeUpQueue;
+  readonly leases: OrderLeases;
+  readonly blobs: Blobs;
+}

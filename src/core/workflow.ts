@@ -1,0 +1,121 @@
+/** The contract between producers and subscriptions: what an order looks like and which events it can have. */
+import { OutboxError } from "./errors.ts";
+import { assertSubscriptionName } from "./names.ts";
+import type { InputOf, OutputOf, Schema } from "./schema.ts";
+import type { StoredEvent } from "./event.ts";
+import { MAX_SUBSCRIPTIONS } from "./progress.ts";
+
+export type EventSchemas = Readonly<Record<string, Schema>>;
+
+export interface Workflow<State extends Schema = Schema, Events extends EventSchemas = EventSchemas> {
+  readonly name: string;
+  /** CloudEvents source of its events. */
+  readonly source: string;
+  readonly state: State;
+  readonly events: Events;
+}
+
+export type AnyWorkflow = Workflow<Schema, EventSchemas>;
+
+export const MAX_EVENT_TYPE_LENGTH = 200;
+
+/**
+ * Declares a workflow once; producers and subscriptions take their types from it.
+ *
+ * @param definition `name`: lower-case letters, digits, dashes. `source`: CloudEvents source, default `/` + name. `state`: schema of the
+ *   order's state. `events`: schema of the data of each event type. Schemas are zod or any other Standard Schema.
+ * @throws `invalid-option` for names that can't be stored
+ */
+export function defineWorkflow<State extends Schema, const Events extends EventSchemas>(definition: {
+  readonly name: string;
+  readonly source?: string;
+  readonly state: State;
+  readonly events: Events;
+}): Workflow<State, Events> {
+  if (!/^[a-z](?:-?[a-z0-9]+)*$/.test(definition.name)) {
+    throw new OutboxError("invalid-option", `workflow name ${JSON.stringify(definition.name)}: lower-case letters, digits and single dashes`);
+  }
+  for (const type of Object.keys(definition.events)) {
+    if (!/^[\x21-\x7E]+$/.test(type) || type.length > MAX_EVENT_TYPE_LENGTH) {
+      throw new OutboxError("invalid-option", `event type ${JSON.stringify(type)}: 1 to ${MAX_EVENT_TYPE_LENGTH} visible ASCII characters`);
+    }
+  }
+  return { name: definition.name, source: definition.source ?? `/${definition.name}`, state: definition.state, events: definition.events };
+}
+
+/** The types of a workflow's events. */
+export type EventTypeOf<W extends AnyWorkflow> = keyof W["events"] & string;
+
+/** What a handler gets: the stored event and its data as the schema sees it. */
+export type HandledEvent<W extends AnyWorkflow, Type extends EventTypeOf<W> = EventTypeOf<W>> = {
+  [T in Type]: Omit<StoredEvent, "type"> & { readonly type: T; readonly data: OutputOf<W["events"][T]> };
+}[Type];
+
+/** What a producer hands over: the data as the schema accepts it, or its JSON text. */
+export type EventInput<W extends AnyWorkflow> = {
+  [T in EventTypeOf<W>]: {
+    readonly type: T;
+    readonly data: InputOf<W["events"][T]> | import("./json.ts").RawJson;
+    /** When it happened; default: now. Never used for ordering. */
+    readonly time?: string | Date;
+  };
+}[EventTypeOf<W>];
+
+export interface HandlerContext {
+  readonly subscription: string;
+  /** 1 for the first start of this event, as far as starts were counted. */
+  readonly attempt: number;
+  /** Aborts when the lease is lost or the worker stops: end soon, the event may be running elsewhere already. */
+  readonly signal: AbortSignal;
+}
+
+export interface Subscription<W extends AnyWorkflow = AnyWorkflow> {
+  /** Lower-case letters, digits, dashes; part of blob paths and progress, so it names the subscription for good. */
+  readonly name: string;
+  /** Does this subscription want the event? Decided once, when the event is relayed. */
+  readonly wants: (event: StoredEvent) => boolean;
+  /** Resolves when the event is done; any throw means: try again later, nothing may pass. */
+  readonly handle: (event: HandledEvent<W>, context: HandlerContext) => Promise<void> | void;
+}
+
+/**
+ * Declares a subscription of a workflow: an ordered stream of its own for every order.
+ *
+ * @param definition `events`: the types it wants, default all; the handler's argument is typed accordingly. `when`: an additional predicate.
+ */
+export function defineSubscription<W extends AnyWorkflow, Type extends EventTypeOf<W> = EventTypeOf<W>>(
+  workflow: W,
+  definition: {
+    readonly name: string;
+    readonly events?: readonly Type[];
+    readonly when?: (event: StoredEvent) => boolean;
+    readonly handle: (event: HandledEvent<W, Type>, context: HandlerContext) => Promise<void> | void;
+  },
+): Subscription<W> {
+  assertSubscriptionName(definition.name);
+  const { events, when } = definition;
+  for (const type of events ?? []) {
+    if (!Object.hasOwn(workflow.events, type)) {
+      throw new OutboxError("unknown-event-type", `subscription ${definition.name} wants ${type}, which workflow ${workflow.name} does not declare`);
+    }
+  }
+  const types: ReadonlySet<string> | undefined = events && new Set(events);
+  return {
+    name: definition.name,
+    wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || when(event)),
+    handle: definition.handle as Subscription<W>["handle"],
+  };
+}
+
+/** Refuses doubled names and more subscriptions than the progress has room for. */
+export function assertSubscriptions(subscriptions: readonly Subscription[]): void {
+  if (subscriptions.length > MAX_SUBSCRIPTIONS) {
+    throw new OutboxError("invalid-option", `${subscriptions.length} subscriptions: at most ${MAX_SUBSCRIPTIONS} are allowed`);
+  }
+  const names = new Set<string>();
+  for (const { name } of subscriptions) {
+    assertSubscriptionName(name);
+    if (names.has(name)) throw new OutboxError("invalid-option", `subscription ${name} is declared twice`);
+    names.add(name);
+  }
+}
