@@ -23,7 +23,10 @@ export function nextEventId(last: EventId | undefined, nowMs: number, random: ()
   const lastTime = last === undefined ? 0 : decodeTime(last);
   const time = Math.max(Math.trunc(nowMs), lastTime);
   if (!(time >= 0 && time < MAX_ULID_TIME)) {
-    throw new OutboxError("invalid-event", `no event id can follow ${last ?? "the start"} at clock ${nowMs}: a ULID ends in the year 10889`);
+    throw new OutboxError(
+      "invalid-event",
+      `no event id can follow ${last ?? "the start"} at clock ${nowMs}: a ULID ends in the year 10889`,
+    );
   }
   const candidate = ulid(time, random);
   return (last === undefined || candidate > last ? candidate : ulid(time + 1, random)) as EventId;

@@ -28,7 +28,10 @@ export function parseOrderId(text: unknown): OrderId {
   }
   if (text.length === 0) throw new OutboxError("invalid-order-id", "an OrderId has at least one character");
   if (text.length > MAX_ORDER_ID_LENGTH) {
-    throw new OutboxError("invalid-order-id", `"${printable(text, 40)}" has ${text.length} UTF-16 units, at most ${MAX_ORDER_ID_LENGTH} are allowed`);
+    throw new OutboxError(
+      "invalid-order-id",
+      `"${printable(text, 40)}" has ${text.length} UTF-16 units, at most ${MAX_ORDER_ID_LENGTH} are allowed`,
+    );
   }
   if (!text.isWellFormed()) {
     throw new OutboxError("invalid-order-id", `"${printable(text, 40)}" contains half of a surrogate pair`);

@@ -133,13 +133,22 @@ export interface OrderLeases {
    * Takes the lease under a fresh id if the blob is still at `etag`. The etag does not change.
    * Throws `lease-taken`, `precondition-failed` (progress was written meanwhile) or `not-found`.
    */
-  acquire(order: OrderKey, lease: { readonly id: string; readonly durationMs: number; readonly etag: Etag }, options?: CallOptions): Promise<void>;
+  acquire(
+    order: OrderKey,
+    lease: { readonly id: string; readonly durationMs: number; readonly etag: Etag },
+    options?: CallOptions,
+  ): Promise<void>;
   /** Throws `lease-lost`. Made for a short deadline: no repeats inside. */
   renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
   /** Quiet when the lease is no longer ours (C18). */
   release(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
   /** Replaces the metadata if the lease is ours and the blob is at `etag` (W2). Throws `lease-lost` or `precondition-failed`. */
-  writeMetadata(order: OrderKey, metadata: Metadata, fence: { readonly leaseId: string; readonly etag: Etag }, options?: CallOptions): Promise<Etag>;
+  writeMetadata(
+    order: OrderKey,
+    metadata: Metadata,
+    fence: { readonly leaseId: string; readonly etag: Etag },
+    options?: CallOptions,
+  ): Promise<Etag>;
 }
 
 export interface ListedBlob {

@@ -1,8 +1,9 @@
 /**
  * The progress of an order: what the lease blob's metadata says (design §3). Writing it is the commit point of an event (W2).
  *
- * `clean` is the order sequence up to which every subscription is done. Per subscription, `sequence` and `id` name the last finished event
- * and `relayed` the newest event that was handed to it, so that a missing blob shows even behind a filter.
+ * `clean` is the order sequence up to which every subscription is done, `relayed` the one up to which outbox entities became event blobs.
+ * Per subscription, `sequence` and `id` name the last finished event and `relayed` the newest event that was handed to it, so that a
+ * missing blob shows even behind a filter.
  */
 import { OutboxError } from "./errors.ts";
 import { isEventId, type EventId } from "./event-id.ts";
@@ -18,11 +19,12 @@ export interface StreamProgress {
 
 export interface Progress {
   readonly clean: number;
+  readonly relayed: number;
   /** A subscription that is not in here starts at the first event relayed to it (W2). */
   readonly streams: Readonly<Record<string, StreamProgress>>;
 }
 
-export const NO_PROGRESS: Progress = { clean: 0, streams: {} };
+export const NO_PROGRESS: Progress = { clean: 0, relayed: 0, streams: {} };
 
 /** Room for names of 50 characters; the service allows 8 KiB of metadata a blob. */
 export const MAX_SUBSCRIPTIONS = 60;
@@ -36,7 +38,7 @@ export function encodeProgress(progress: Progress, round: string): Record<string
   const streams = Object.fromEntries(
     Object.entries(progress.streams).map(([name, stream]) => [name, [stream.sequence, stream.id ?? "", stream.relayed]]),
   );
-  return { progress: JSON.stringify({ v: VERSION, clean: progress.clean, streams }), round };
+  return { progress: JSON.stringify({ v: VERSION, clean: progress.clean, relayed: progress.relayed, streams }), round };
 }
 
 /** Throws `corrupt` for metadata that {@link encodeProgress} did not write. A blob without metadata is an order without progress. */
@@ -44,11 +46,12 @@ export function decodeProgress(metadata: Readonly<Record<string, string>>): Prog
   const text = metadata["progress"];
   if (text === undefined) return NO_PROGRESS;
   try {
-    const { v, clean, streams } = JSON.parse(text) as { v: unknown; clean: unknown; streams: unknown };
+    const { v, clean, relayed, streams } = JSON.parse(text) as Record<string, unknown>;
     if (v !== VERSION) throw new Error(`version ${String(v)} is not ${VERSION}`);
     if (streams === null || typeof streams !== "object" || Array.isArray(streams)) throw new Error("no streams");
     return {
       clean: count(clean),
+      relayed: count(relayed),
       streams: Object.fromEntries(Object.entries(streams).map(([name, stream]) => [name, decodeStream(stream)])),
     };
   } catch (cause) {

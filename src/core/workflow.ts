@@ -33,7 +33,10 @@ export function defineWorkflow<State extends Schema, const Events extends EventS
   readonly events: Events;
 }): Workflow<State, Events> {
   if (!/^[a-z](?:-?[a-z0-9]+)*$/.test(definition.name)) {
-    throw new OutboxError("invalid-option", `workflow name ${JSON.stringify(definition.name)}: lower-case letters, digits and single dashes`);
+    throw new OutboxError(
+      "invalid-option",
+      `workflow name ${JSON.stringify(definition.name)}: lower-case letters, digits and single dashes`,
+    );
   }
   for (const type of Object.keys(definition.events)) {
     if (!/^[\x21-\x7E]+$/.test(type) || type.length > MAX_EVENT_TYPE_LENGTH) {
@@ -69,13 +72,14 @@ export interface HandlerContext {
   readonly signal: AbortSignal;
 }
 
-export interface Subscription<W extends AnyWorkflow = AnyWorkflow> {
+/** What {@link defineSubscription} makes: the types of the workflow are checked there and erased here. */
+export interface Subscription {
   /** Lower-case letters, digits, dashes; part of blob paths and progress, so it names the subscription for good. */
   readonly name: string;
   /** Does this subscription want the event? Decided once, when the event is relayed. */
   readonly wants: (event: StoredEvent) => boolean;
   /** Resolves when the event is done; any throw means: try again later, nothing may pass. */
-  readonly handle: (event: HandledEvent<W>, context: HandlerContext) => Promise<void> | void;
+  readonly handle: (event: HandledEvent<AnyWorkflow>, context: HandlerContext) => Promise<void> | void;
 }
 
 /**
@@ -91,19 +95,22 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
     readonly when?: (event: StoredEvent) => boolean;
     readonly handle: (event: HandledEvent<W, Type>, context: HandlerContext) => Promise<void> | void;
   },
-): Subscription<W> {
+): Subscription {
   assertSubscriptionName(definition.name);
   const { events, when } = definition;
   for (const type of events ?? []) {
     if (!Object.hasOwn(workflow.events, type)) {
-      throw new OutboxError("unknown-event-type", `subscription ${definition.name} wants ${type}, which workflow ${workflow.name} does not declare`);
+      throw new OutboxError(
+        "unknown-event-type",
+        `subscription ${definition.name} wants ${type}, which workflow ${workflow.name} does not declare`,
+      );
     }
   }
   const types: ReadonlySet<string> | undefined = events && new Set(events);
   return {
     name: definition.name,
     wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || when(event)),
-    handle: definition.handle as Subscription<W>["handle"],
+    handle: definition.handle as unknown as Subscription["handle"],
   };
 }
 

@@ -1,0 +1,71 @@
+/** How a command ends: its message and exit status, in one place for all commands. */
+import { CommanderError } from "commander";
+import { describeError, isOutboxError, type ErrorCode } from "../core/errors.ts";
+import type { Logger } from "../core/logger.ts";
+import { createConsoleLogger } from "./console-logger.ts";
+
+export const EXIT = {
+  ok: 0,
+  /** Something went wrong at run time: storage, network, a refused credential. */
+  failed: 1,
+  /** The command line, a setting or a module that it names is wrong. Repeating it is of no use. */
+  usage: 2,
+  /** Stopped, but running handlers had to be aborted or left behind. Their events run again. */
+  aborted: 3,
+} as const;
+export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
+
+const USAGE_CODES: readonly ErrorCode[] = ["invalid-option", "invalid-order-id", "unknown-event-type", "unsupported-account"];
+
+/** What to do about it, where the message of the error doesn't say so. */
+const HINTS: Partial<Record<ErrorCode, string>> = {
+  forbidden: "the identity needs the data roles for blobs, queues and tables of this account, or the key is wrong",
+  unavailable: "check the account's name, network rules and state, then try again",
+  timeout: "check the network to the account, then try again",
+};
+
+export function exitStatusOf(error: unknown): ExitStatus {
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  return isOutboxError(error, ...USAGE_CODES) ? EXIT.usage : EXIT.failed;
+}
+
+/** Options that every command has. */
+export interface OutputOptions {
+  readonly json?: boolean;
+  readonly verbose?: boolean;
+}
+
+/**
+ * Makes a commander action of a command: its errors become one log line and an exit status.
+ *
+ * @param command resolves to its exit status; may throw
+ */
+export function action<Options extends OutputOptions>(
+  command: (options: Options, logger: Logger) => Promise<ExitStatus>,
+): (options: Options) => Promise<void> {
+  return async (options) => {
+    const logger = createConsoleLogger(options);
+    let status: ExitStatus;
+    try {
+      status = await command(options, logger);
+    } catch (error) {
+      const hint = isOutboxError(error) ? HINTS[error.code] : undefined;
+      logger.error(describeError(error), { ...causeOf(error), ...(hint === undefined ? {} : { hint }) });
+      status = exitStatusOf(error);
+    }
+    await exit(status);
+  };
+}
+
+/**
+ * Ends the process once its output is written. Not left to an empty event loop: a handler that ignored its signal, or a connection kept
+ * alive, would hold the process for ever.
+ */
+export async function exit(status: ExitStatus): Promise<never> {
+  await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((resolve) => stream.write("", resolve))));
+  process.exit(status);
+}
+
+function causeOf(error: unknown): { readonly cause?: string } {
+  return error instanceof Error && error.cause !== undefined ? { cause: describeError(error.cause) } : {};
+}

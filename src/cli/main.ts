@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+/** The table of commands. What they do is in the file of each. */
+import { readFileSync } from "node:fs";
+import { Command } from "commander";
+import { exit, exitStatusOf } from "./exit.ts";
+import { addWorkCommand } from "./work.ts";
+
+const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
+
+const program = new Command("ordered-outbox").description("Ordered event processing on one Azure Storage account").version(version).exitOverride();
+addWorkCommand(program);
+
+try {
+  await program.parseAsync();
+} catch (error) {
+  // Commander has printed what is wrong with the command line, or the help.
+  await exit(exitStatusOf(error));
+}

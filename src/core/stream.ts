@@ -1,0 +1,59 @@
+/** One subscription's ordered stream of an order, as the worker sees it: what is pending, and whether something is missing (W3, W10). */
+import type { EventId } from "./event-id.ts";
+import type { Etag } from "./ports.ts";
+import type { StreamProgress } from "./progress.ts";
+
+export interface QueuedEvent {
+  readonly id: EventId;
+  readonly sequence: number;
+  /** Sequence of the event before it in this stream, as the relay knew it. */
+  readonly previous: number;
+  readonly attempts: number;
+  readonly etag: Etag;
+  /** Its blob was there before this round: its handler may have killed the process that ran it (W4). */
+  readonly suspect: boolean;
+  /** The event's text, if the relay of this round had it at hand. */
+  readonly text?: string;
+}
+
+/** Events that the progress has passed: left over by a crash before their delete, or written late by a dead holder (W2). Never run. */
+export function splitGhosts<E extends { readonly id: EventId }>(
+  events: readonly E[],
+  progress: StreamProgress | undefined,
+): { readonly ghosts: readonly E[]; readonly pending: readonly E[] } {
+  const last = progress?.id;
+  if (last === undefined) return { ghosts: [], pending: events };
+  return { ghosts: events.filter(({ id }) => id <= last), pending: events.filter(({ id }) => id > last) };
+}
+
+/**
+ * Sequence of an event that must be in the stream and is not (W3), or undefined. The chain of `previous` shows it; so does a relayed
+ * sequence that is not there at the end.
+ *
+ * @param pending in order, without ghosts
+ */
+export function missingSequence(
+  pending: readonly { readonly sequence: number; readonly previous: number }[],
+  progress: StreamProgress | undefined,
+): number | undefined {
+  // Without progress the stream starts at the first event relayed to it (W2).
+  let last = progress?.sequence ?? pending[0]?.previous ?? 0;
+  for (const event of pending) {
+    // A smaller `previous` only means that the subscription's filter has changed since.
+    if (event.previous > last) return event.previous;
+    last = event.sequence;
+  }
+  const relayed = progress?.relayed ?? 0;
+  return relayed > last ? relayed : undefined;
+}
+
+/**
+ * The first sequence after `from` up to `to` for which there is no trace (W3): not relayed by what the progress says, and in none of the
+ * given sets. Undefined if all are accounted for.
+ */
+export function firstUnaccounted(from: number, to: number, ...evidence: readonly ReadonlySet<number>[]): number | undefined {
+  for (let sequence = from + 1; sequence <= to; sequence++) {
+    if (!evidence.some((set) => set.has(sequence))) return sequence;
+  }
+  return undefined;
+}

@@ -1,0 +1,33 @@
+/** The public API for applications. */
+
+// Declaring a workflow
+export { defineSubscription, defineWorkflow } from "./core/workflow.ts";
+export type { AnyWorkflow, EventInput, EventTypeOf, HandledEvent, HandlerContext, Subscription, Workflow } from "./core/workflow.ts";
+export type { Schema } from "./core/schema.ts";
+export { RawJson, rawJson } from "./core/json.ts";
+export type { StoredEvent } from "./core/event.ts";
+
+// Storage
+export { connectStorage } from "./storage/connect.ts";
+export type { ConnectedStorage, StorageOptions } from "./storage/connect.ts";
+
+// Producing
+export { createOutbox } from "./producer/outbox.ts";
+export type { Outbox, OutboxOptions } from "./producer/outbox.ts";
+export type { Change, CommitOptions, CommitResult, Decide, Order } from "./producer/order-change.ts";
+export type { EventReference } from "./core/commit-tokens.ts";
+export type { ApplicationEntity, StoredEntity, TableValue } from "./core/ports.ts";
+
+// Handling
+export { createWorker } from "./worker/worker.ts";
+export type { WorkerOptions } from "./worker/worker.ts";
+export type { RoundResult, Worker } from "./worker/round-result.ts";
+export { startWorkerHost } from "./worker/host.ts";
+export type { StopReport, WorkerHost } from "./worker/host.ts";
+export type { WorkerHostOptions } from "./worker/host-options.ts";
+
+// Errors and seams
+export { isOutboxError, OutboxError } from "./core/errors.ts";
+export type { ErrorCode, ErrorDetails } from "./core/errors.ts";
+export type { Clock } from "./core/clock.ts";
+export type { Logger, LogFields } from "./core/logger.ts";

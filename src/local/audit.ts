@@ -1,0 +1,156 @@
+/**
+ * The audit: was every committed event handled, in commit order (G2), at least once (G3), with the bytes that were committed? It knows two
+ * lists and nothing of the pipeline: what was committed, as the input and the producers' answers say, and what the handlers wrote down.
+ */
+import type { HandledRecord } from "./handled-record.ts";
+
+export interface CommittedEvent {
+  readonly orderId: string;
+  readonly id: string;
+  readonly sequence: number;
+  readonly type: string;
+  readonly time: string;
+  readonly dataDigest: string;
+}
+
+export interface AuditInput {
+  /** Events of one order are in commit order. */
+  readonly committed: readonly CommittedEvent[];
+  /** In the order in which the handlers ran. */
+  readonly handled: readonly HandledRecord[];
+  /** Records that were begun and not completed. */
+  readonly tornRecords: number;
+  /** Names of the worker processes that were killed: only a crash explains a repetition (G3) or a torn record. */
+  readonly killedWorkers: ReadonlySet<string>;
+  /** Orders that an earlier run on the same data committed to (`--keep`). */
+  readonly earlierOrders: ReadonlySet<string>;
+}
+
+export interface Finding {
+  readonly kind: "missing" | "unexpected" | "outOfOrder" | "repeated";
+  readonly text: string;
+}
+
+export interface AuditResult {
+  readonly orders: number;
+  readonly events: number;
+  /** Committed events that were handled at least once. */
+  readonly handled: number;
+  /** Repetitions of the event that an order was at. Fine after a crash (G3). */
+  readonly duplicates: number;
+  /** Events handled before their predecessor, and earlier events repeated after a later one: both break G2. */
+  readonly outOfOrder: number;
+  /** Committed and never handled as committed. */
+  readonly missing: number;
+  /** Handled without having been committed like this: unknown id, other type, time, sequence or payload. */
+  readonly unexpected: number;
+  /** Records of events that an earlier run left behind, set aside. */
+  readonly earlier: number;
+  /** What is wrong, one entry each; `repeated` is a duplicate that no crash explains. */
+  readonly findings: readonly Finding[];
+  readonly verified: boolean;
+}
+
+/** One order during the audit. */
+interface Trail {
+  readonly events: readonly CommittedEvent[];
+  readonly positions: ReadonlyMap<string, number>;
+  /** Position of the latest event seen so far; -1 before the first. */
+  latest: number;
+  /** By position: the worker that recorded the event last. */
+  readonly seenBy: Map<number, string>;
+}
+
+export function audit({ committed, handled, tornRecords, killedWorkers, earlierOrders }: AuditInput): AuditResult {
+  const findings: Finding[] = [];
+  const report = (kind: Finding["kind"], event: { readonly orderId: string; readonly id: string }, what: string): void => {
+    findings.push({ kind, text: `order ${event.orderId}, event ${event.id}: ${what}` });
+  };
+  const trails = new Map<string, Trail>();
+  for (const [orderId, events] of Map.groupBy(committed, ({ orderId }) => orderId)) {
+    trails.set(orderId, { events, positions: new Map(events.map(({ id }, position) => [id, position])), latest: -1, seenBy: new Map() });
+    checkSequences(events, report);
+  }
+
+  let duplicates = 0;
+  let earlier = 0;
+  for (const record of handled) {
+    const trail = trails.get(record.orderId);
+    const position = trail?.positions.get(record.id);
+    if (trail === undefined || position === undefined) {
+      if (!leftBehind(record, trail, earlierOrders)) report("unexpected", record, `${record.type} was handled and never committed`);
+      else if (trail !== undefined && trail.latest >= 0)
+        report("outOfOrder", record, "was left by an earlier run and handled after an event of this run");
+      else earlier += 1;
+      continue;
+    }
+    const difference = differs(trail.events[position]!, record);
+    if (difference !== undefined) {
+      report("unexpected", record, `was handled with another ${difference} than it was committed with`);
+      continue;
+    }
+    const seenBy = trail.seenBy.get(position);
+    if (seenBy === undefined) {
+      if (position > 0 && !trail.seenBy.has(position - 1))
+        report("outOfOrder", record, `${record.type} was handled before its predecessor`);
+    } else if (position < trail.latest) {
+      report("outOfOrder", record, `${record.type} was repeated after a later event`);
+    } else {
+      duplicates += 1;
+      if (!killedWorkers.has(seenBy)) report("repeated", record, `${record.type} was repeated although ${seenBy} was not killed`);
+    }
+    trail.seenBy.set(position, record.worker);
+    trail.latest = Math.max(trail.latest, position);
+  }
+
+  for (const { events, seenBy } of trails.values()) {
+    events.forEach((event, position) => {
+      if (!seenBy.has(position)) report("missing", event, `${event.type} was committed and never handled`);
+    });
+  }
+  for (let torn = killedWorkers.size; torn < tornRecords; torn++) {
+    findings.push({ kind: "unexpected", text: "a record was not completed although no worker was killed" });
+  }
+  const count = (kind: Finding["kind"]): number => findings.filter((finding) => finding.kind === kind).length;
+  const missing = count("missing");
+  return {
+    orders: trails.size,
+    events: committed.length,
+    handled: committed.length - missing,
+    duplicates,
+    outOfOrder: count("outOfOrder"),
+    missing,
+    unexpected: count("unexpected"),
+    earlier,
+    findings,
+    verified: findings.length === 0,
+  };
+}
+
+/** Receivers fence with `sequence` and dedupe by id, so both must follow the commit order even where the handlers did. */
+function checkSequences(
+  events: readonly CommittedEvent[],
+  report: (kind: "outOfOrder", event: CommittedEvent, what: string) => void,
+): void {
+  for (const [position, event] of events.entries()) {
+    const before = events[position - 1];
+    if (before !== undefined && (event.sequence !== before.sequence + 1 || event.id <= before.id)) {
+      report("outOfOrder", event, `was committed as sequence ${event.sequence} after sequence ${before.sequence}, event ${before.id}`);
+    }
+  }
+}
+
+/** True for an event from before this run: of an order that an earlier run committed to, older than all this run committed to the order. */
+function leftBehind(record: HandledRecord, trail: Trail | undefined, earlierOrders: ReadonlySet<string>): boolean {
+  if (!earlierOrders.has(record.orderId)) return false;
+  const first = trail?.events[0];
+  return first === undefined || record.sequence < first.sequence;
+}
+
+function differs(committed: CommittedEvent, record: HandledRecord): string | undefined {
+  if (committed.sequence !== record.sequence) return "sequence";
+  if (committed.type !== record.type) return "type";
+  if (committed.time !== record.time) return "time";
+  if (committed.dataDigest !== record.dataDigest) return "payload";
+  return undefined;
+}

@@ -1,0 +1,62 @@
+/** `npm start`: the pipeline on this machine, audited. */
+import { CommanderError } from "commander";
+import { watchStopSignals } from "../cli/stop-signals.ts";
+import { describeError } from "../core/errors.ts";
+import { generateHistories } from "./histories.ts";
+import { readInput } from "./input.ts";
+import { parseOptions, type LocalOptions } from "./options.ts";
+import type { Plan } from "./plan.ts";
+import { ProgressDisplay } from "./progress-display.ts";
+import { isVerified, jsonReport, textReport } from "./report.ts";
+import { run } from "./run.ts";
+import { RunFolder } from "./run-folder.ts";
+import { UsageError } from "./usage-error.ts";
+
+const EXIT_NOT_VERIFIED = 1;
+const EXIT_USAGE = 2;
+/** As a shell reports a process that a signal ended. */
+const EXIT_SIGNAL: Readonly<Record<string, number>> = { SIGINT: 130, SIGTERM: 143 };
+
+async function main(): Promise<number> {
+  let options: LocalOptions;
+  let input: Plan | undefined;
+  let folder: RunFolder;
+  try {
+    options = parseOptions(process.argv.slice(2));
+    input = options.input === undefined ? undefined : await readInput(options.input);
+    folder = await RunFolder.open(options.keep);
+  } catch (error) {
+    if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE;
+    if (!(error instanceof UsageError)) throw error;
+    console.error(`error: ${error.message}`);
+    return EXIT_USAGE;
+  }
+  const plan = input ?? generateHistories({ orders: options.orders, seed: options.seed, run: folder.run });
+  return runAndReport(options, plan, folder);
+}
+
+async function runAndReport(options: LocalOptions, plan: Plan, folder: RunFolder): Promise<number> {
+  const { producers, workers, kill, seed, json } = options;
+  const signals = watchStopSignals();
+  let verified = false;
+  let interrupted = false;
+  try {
+    const display = new ProgressDisplay(process.stderr);
+    const result = await run({ plan, folder, producers, workers, kill, seed, display, stop: signals.stop });
+    verified = isVerified(result);
+    (json ? console.error : console.log)(textReport(result, { kill }));
+    if (json) console.log(JSON.stringify(jsonReport(result, { kill })));
+    return verified ? 0 : EXIT_NOT_VERIFIED;
+  } catch (error) {
+    interrupted = signals.stop.aborted;
+    console.error(interrupted ? "interrupted" : `error: ${describeError(error)}`);
+    return interrupted ? (EXIT_SIGNAL[String(signals.stop.reason)] ?? EXIT_NOT_VERIFIED) : EXIT_NOT_VERIFIED;
+  } finally {
+    const evidence = !verified && !interrupted;
+    await folder.close({ evidence });
+    if (evidence) console.error(`what the handlers wrote down: ${folder.handledLog}`);
+    signals[Symbol.dispose]();
+  }
+}
+
+process.exitCode = await main();

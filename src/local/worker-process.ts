@@ -1,0 +1,63 @@
+/** Child process: a worker whose one subscription writes down every handler call. It may be killed at any moment. */
+import { defineSubscription } from "../core/workflow.ts";
+import { shipmentWorkflow } from "../shipment/workflow.ts";
+import { connectStorage } from "../storage/connect.ts";
+import { startWorkerHost, type WorkerHost } from "../worker/host.ts";
+import { createWorker } from "../worker/worker.ts";
+import { childLogger } from "./child-logger.ts";
+import { HandledLogWriter } from "./handled-log.ts";
+import { dataDigest } from "./handled-record.ts";
+import { CALL_REPORT_INTERVAL_MS, RECORDER, type FromWorker, type StartWorker, type ToWorker } from "./messages.ts";
+import { connectToParent } from "./parent-channel.ts";
+
+/** A run is watched by somebody: new events shall not wait for the seconds that an idle host may take to look again. */
+const POLL_MAX_MS = 500;
+const STOP_GRACE_MS = 10_000;
+
+interface Running {
+  readonly host: WorkerHost;
+  reportCalls(): Promise<void>;
+}
+
+let running: Running | undefined;
+
+const send = connectToParent<ToWorker, FromWorker>((message) => {
+  if (message.kind === "stop") void stop();
+  else running = start(message);
+});
+
+function start({ name, connectionString, handledLog, leaseMs }: StartWorker): Running {
+  const storage = connectStorage({ connectionString });
+  const log = new HandledLogWriter(handledLog);
+  const recorder = defineSubscription(shipmentWorkflow, {
+    name: RECORDER,
+    handle: ({ orderId, id, sequence, type, time, dataText }) =>
+      log.append({ worker: name, orderId, id, sequence, type, time, dataDigest: dataDigest(dataText) }),
+  });
+  const worker = createWorker({
+    workflow: shipmentWorkflow,
+    subscriptions: [recorder],
+    storage,
+    lease: { durationMs: leaseMs },
+    logger: childLogger,
+  });
+  const host = startWorkerHost({
+    worker,
+    wakeUps: storage.wakeUps,
+    // A killed worker's wake-ups and leases come back at about the same time.
+    visibilityMs: leaseMs,
+    pollMaxMs: POLL_MAX_MS,
+    stopGraceMs: STOP_GRACE_MS,
+    logger: childLogger,
+  });
+  const reportCalls = (): Promise<void> => send({ kind: "calls", calls: storage.calls.snapshot() });
+  setInterval(() => void reportCalls(), CALL_REPORT_INTERVAL_MS).unref();
+  void send({ kind: "started" });
+  return { host, reportCalls };
+}
+
+async function stop(): Promise<void> {
+  await running?.host.stop();
+  await running?.reportCalls();
+  process.exit(0);
+}

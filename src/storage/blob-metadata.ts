@@ -1,0 +1,33 @@
+/** Blob metadata travels in HTTP headers: what would be dropped, trimmed or refused there is refused here, before any request. */
+import { OutboxError, printable } from "../core/errors.ts";
+import type { Metadata } from "../core/ports.ts";
+
+/** Names and values of a blob's metadata hold at most 8 KiB together. */
+export const MAX_METADATA_BYTES: number = 8 * 1024;
+
+/** Throws `bug` for metadata that would not come back as it is, `too-large` for more than {@link MAX_METADATA_BYTES}. */
+export function assertMetadata(metadata: Metadata, where: string): void {
+  let bytes = 0;
+  for (const [name, value] of Object.entries(metadata)) {
+    // Names come back in lower case from HEAD requests but as they were written from listings.
+    if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new OutboxError("bug", `metadata name ${printable(name, 60)} of ${where} is no lower-case identifier`);
+    if (!/^[\x20-\x7E]*$/.test(value) || value.trim() !== value) {
+      throw new OutboxError("bug", `metadata ${name} of ${where} has characters outside visible ASCII, or spaces at an end`);
+    }
+    bytes += name.length + value.length;
+  }
+  if (bytes > MAX_METADATA_BYTES) {
+    throw new OutboxError("too-large", `the metadata of ${where} has ${bytes} bytes, at most ${MAX_METADATA_BYTES} are allowed`);
+  }
+}
+
+/** The SDK's metadata as ours. */
+export function toMetadata(metadata: Readonly<Record<string, string>> | undefined): Metadata {
+  return { ...metadata };
+}
+
+/** Listings give etags without quotes, everything else with them; conditions and comparisons need one form. */
+export function toEtag(etag: string | undefined, what: string): string {
+  if (etag === undefined) throw new OutboxError("storage", `${what}: the service answered without an etag`);
+  return /^(?:W\/)?"/.test(etag) ? etag : `"${etag}"`;
+}

@@ -1,0 +1,100 @@
+/** From outbox entities to event blobs (W1): all blobs first, then the entities go. Runs under the lease. */
+import { isOutboxError, OutboxError } from "../core/errors.ts";
+import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../core/event.ts";
+import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
+import { eventBlobName } from "../core/names.ts";
+import type { OrderKey } from "../core/order-id.ts";
+import { decodePendingState, encodePendingState } from "../core/pending-event.ts";
+import type { Blobs, OutboxEntity } from "../core/ports.ts";
+import type { QueuedEvent } from "../core/stream.ts";
+import type { Subscription } from "../core/workflow.ts";
+import type { OrderStream } from "./order-stream.ts";
+
+/** How many event blobs of an order are written at once. */
+const MAX_PARALLEL_WRITES = 16;
+
+export interface RelayedEvent {
+  readonly event: StoredEvent;
+  /** Streams that want the event. */
+  readonly streams: readonly OrderStream[];
+}
+
+/** The event of an outbox entity. Throws `corrupt` if its text or payload is not the event it names. */
+export async function readEntity(blobs: Blobs, entity: OutboxEntity): Promise<StoredEvent> {
+  const event = entity.text === undefined ? await readPayload(blobs, entity) : decodeEvent(entity.text);
+  if (event.id !== entity.id || event.sequence !== entity.sequence) {
+    throw new OutboxError("corrupt", `the outbox entity ${entity.id} holds another event (${event.id}, sequence ${event.sequence})`);
+  }
+  return event;
+}
+
+async function readPayload(blobs: Blobs, { id, payloadBlob }: OutboxEntity): Promise<StoredEvent> {
+  const payload = payloadBlob === undefined ? undefined : await blobs.read("payloads", payloadBlob);
+  if (payload === undefined) throw new OutboxError("corrupt", `the payload of outbox entity ${id} is missing`);
+  return decodeEventBytes(payload.bytes);
+}
+
+/** Which streams get the event: those whose subscription wants it and that have not finished it (C01). */
+export function route(event: StoredEvent, streams: Iterable<OrderStream>): OrderStream[] {
+  return [...streams].filter((stream) => stream.subscription.wants(event) && !stream.hasFinished(event.id));
+}
+
+/** Writes the event blobs of all events and returns what to queue, per stream and in order. */
+export async function writeEventBlobs(
+  blobs: Blobs,
+  order: OrderKey,
+  relayed: readonly RelayedEvent[],
+): Promise<ReadonlyMap<OrderStream, readonly QueuedEvent[]>> {
+  const writes: { readonly stream: OrderStream; readonly event: StoredEvent; readonly previous: number; queued?: QueuedEvent }[] = [];
+  const last = new Map<OrderStream, number>();
+  for (const { event, streams } of relayed) {
+    for (const stream of streams) {
+      writes.push({ stream, event, previous: last.get(stream) ?? stream.lastSequenceBefore(event.id) });
+      last.set(stream, event.sequence);
+    }
+  }
+  const iterator = writes.values();
+  const lane = async (): Promise<void> => {
+    for (const write of iterator)
+      write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.previous);
+  };
+  const lanes = await Promise.allSettled(Array.from({ length: Math.min(MAX_PARALLEL_WRITES, writes.length) }, lane));
+  const failed = lanes.find((result) => result.status === "rejected");
+  if (failed !== undefined) throw failed.reason;
+  const queues = new Map<OrderStream, QueuedEvent[]>();
+  for (const { stream, queued } of writes) {
+    const queue = queues.get(stream) ?? [];
+    if (queued !== undefined) queue.push(queued);
+    queues.set(stream, queue);
+  }
+  return queues;
+}
+
+async function createEventBlob(
+  blobs: Blobs,
+  order: OrderKey,
+  subscription: Subscription,
+  event: StoredEvent,
+  previous: number,
+): Promise<QueuedEvent> {
+  const name = eventBlobName(subscription.name, order, event.id);
+  const bytes = eventBytes(event.text);
+  const state = { sequence: event.sequence, previous, attempts: 0 };
+  // Big texts are read again when their turn comes rather than kept in memory.
+  const text = event.text.length <= MAX_INLINE_EVENT_UNITS ? { text: event.text } : {};
+  try {
+    const etag = await blobs.create("events", name, bytes, encodePendingState(state));
+    return { id: event.id, ...state, etag, suspect: false, ...text };
+  } catch (error) {
+    if (!isOutboxError(error, "already-exists")) throw error;
+    const existing = await blobs.read("events", name);
+    if (existing === undefined || Buffer.compare(existing.bytes, bytes) !== 0) {
+      throw new OutboxError("corrupt", `events/${name} exists with other bytes than the outbox entity; neither is touched`, {
+        cause: error,
+      });
+    }
+    // Ours, from before a crash or a lost answer. Its attempts stay (C28), and its start is counted before the handler runs (W4).
+    const { previous: known, attempts } = decodePendingState(existing.metadata) ?? state;
+    return { id: event.id, sequence: event.sequence, previous: known, attempts, etag: existing.etag, suspect: true, ...text };
+  }
+}

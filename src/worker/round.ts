@@ -1,0 +1,346 @@
+/**
+ * One holding of an order's lease (design §5): relay, drain, archive.
+ *
+ * W1  All event blobs of an outbox entity exist before the entity is deleted, and nothing runs before the entities seen are gone.
+ * W2  The progress write is the commit point of an event. What the progress has passed is never run.
+ * W3  `clean` + the entities just read = the order's sequence: then nothing older is pending and nothing is listed. A missing event stops
+ *     its stream, it is never skipped.
+ * W4  What was there before this round is suspect; its start is counted first.
+ * W9  New commits are noticed while a handler runs.
+ *
+ * Who owns what: the round owns the streams and the relay; each stream's drain owns its queue's head; the ProgressWriter alone writes the
+ * lease blob; the Archiver alone writes the archive and deletes event blobs.
+ */
+import type { Clock } from "../core/clock.ts";
+import { describeError, isOutboxError, printable } from "../core/errors.ts";
+import type { StoredEvent } from "../core/event.ts";
+import type { Logger } from "../core/logger.ts";
+import type { OrderId, OrderKey } from "../core/order-id.ts";
+import type { LeaseBlob, OrderAndOutbox, OutboxEntity, Storage } from "../core/ports.ts";
+import { decodeProgress, type Progress } from "../core/progress.ts";
+import { firstUnaccounted, splitGhosts, type QueuedEvent } from "../core/stream.ts";
+import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
+import { Archiver } from "./archiver.ts";
+import type { HeldLease } from "./held-lease.ts";
+import { listPending } from "./list-pending.ts";
+import { OrderStream } from "./order-stream.ts";
+import { ProgressWriter } from "./progress-writer.ts";
+import { readEntity, route, writeEventBlobs } from "./relay.ts";
+import { runEvent } from "./run-event.ts";
+import type { Wakeable } from "./wakeable.ts";
+
+export interface RoundOptions {
+  readonly workflow: AnyWorkflow;
+  readonly subscriptions: readonly Subscription[];
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** A failed handler is tried again after this time. */
+  readonly retryDelayMs: number;
+  /** What needs a human or a deployment (a gap, a missing handler) is looked at again after this time. */
+  readonly recheckDelayMs: number;
+  /** How often a running round looks for new commits of its order while a stream is idle (W9). */
+  readonly pollMs: number;
+}
+
+export interface RoundInput {
+  readonly orderId: OrderId;
+  readonly order: OrderKey;
+  readonly lease: HeldLease;
+  /** What the lease was acquired on. */
+  readonly blob: LeaseBlob;
+  /** Unique mark of this round. */
+  readonly id: string;
+  /** May a further event start: false once the host stops or the time budget is spent. */
+  readonly mayStart: () => boolean;
+  readonly stop: AbortSignal;
+  /** Pokes from wake-ups of the same order within the process. */
+  readonly wakeable: Wakeable;
+}
+
+export interface RoundOutcome {
+  readonly handled: number;
+  /** Undefined if nothing is left that this round knows of. */
+  readonly retryInMs: number | undefined;
+  readonly problems: readonly string[];
+  /** Sequence up to which outbox entities have been dealt with, as far as they can be. */
+  readonly seen: number;
+  /** False if the lease must run out rather than be given back, so that the next holder lists what is left over (W3). */
+  readonly clean: boolean;
+}
+
+export class Round {
+  readonly #options: RoundOptions;
+  readonly #input: RoundInput;
+  readonly #streams: readonly OrderStream[];
+  readonly #writer: ProgressWriter;
+  readonly #archiver: Archiver;
+  readonly #problems = new Set<string>();
+  /** Sequence up to which entities have become blobs, or never will. */
+  #seen: number;
+  /** Events from this sequence on must not run: one before them is missing in the order itself. */
+  #gapAt: number | undefined;
+  #handled = 0;
+  #failure: unknown;
+
+  constructor(options: RoundOptions, input: RoundInput) {
+    this.#options = options;
+    this.#input = input;
+    const progress = decodeProgress(input.blob.metadata);
+    this.#seen = Math.max(progress.clean, progress.relayed);
+    this.#streams = options.subscriptions.map((subscription) => new OrderStream(subscription, ownStream(progress, subscription.name)));
+    const { order, lease } = input;
+    this.#writer = new ProgressWriter({ leases: options.storage.leases, order, lease, round: input.id, etag: input.blob.etag, progress });
+    this.#archiver = new Archiver({ blobs: options.storage.blobs, order, lease, clock: options.clock, logger: options.logger });
+  }
+
+  /** Throws what storage threw; a lost lease is an outcome, not an error. */
+  async run(): Promise<RoundOutcome> {
+    try {
+      await this.#start();
+      await this.#drainAll();
+    } catch (error) {
+      this.#failure ??= error;
+    }
+    const unarchived = await this.#archiver.flush();
+    for (const problem of unarchived) this.#problems.add(problem);
+    if (this.#failure !== undefined && !isOutboxError(this.#failure, "lease-lost")) throw this.#failure;
+    return {
+      handled: this.#handled,
+      seen: this.#gapAt === undefined ? this.#seen : Number.MAX_SAFE_INTEGER,
+      retryInMs: this.#retryInMs(),
+      problems: [...this.#problems],
+      clean: unarchived.length === 0 && this.#failure === undefined,
+    };
+  }
+
+  async #start(): Promise<void> {
+    const found = await this.#read();
+    const { clean } = this.#writer.written;
+    const sequence = topSequence(found);
+    if (sequence < this.#seen) {
+      this.#gapAt = 0;
+      this.#problem(
+        `the order entity is at event ${sequence}, its progress at ${this.#seen}: the entity was restored or removed. Nothing runs.`,
+      );
+      return;
+    }
+    // W3: by arithmetic, is anything older than the entities pending? A holder that never said good-bye may have left blobs behind.
+    const nothingOlder =
+      this.#input.blob.state === "free" &&
+      clean + found.outbox.length === sequence &&
+      (found.outbox[0]?.sequence ?? clean + 1) === clean + 1;
+    const listed = nothingOlder ? new Set<number>() : await this.#list();
+    await this.#relay(found, listed);
+    await this.#recordClean();
+  }
+
+  async #read(): Promise<OrderAndOutbox> {
+    const { storage } = this.#options;
+    this.#input.lease.assertHeld();
+    const found = await storage.orders.readOutbox(this.#input.order);
+    for (const rowKey of found.unreadable) this.#problem(`row ${printable(rowKey)} of the order is not one of ours; it is left alone`);
+    return found;
+  }
+
+  /** Fills the streams from their blobs: backlog, after a crash, blocked streams. Returns the sequences found. */
+  async #list(): Promise<ReadonlySet<number>> {
+    const { storage, logger } = this.#options;
+    const sequences = new Set<number>();
+    const list = async (stream: OrderStream): Promise<void> => {
+      const { events, foreign } = await listPending(storage.blobs, stream.name, this.#input.order, logger);
+      for (const name of foreign) this.#problem(`events/${printable(name)} is not one of ours; it is left alone`);
+      const { ghosts, pending } = splitGhosts(events, stream.progress);
+      for (const ghost of ghosts) this.#archiver.add({ subscription: stream.name, ...ghost, text: undefined });
+      for (const event of pending) sequences.add(event.sequence);
+      stream.enqueue(pending);
+    };
+    const lists = await Promise.allSettled(this.#streams.map(list));
+    for (const result of lists) if (result.status === "rejected") throw result.reason;
+    return sequences;
+  }
+
+  /**
+   * W1. Entities that were relayed before, whose delete was interrupted, are relayed again: their blobs are there.
+   *
+   * @param listed sequences that have an event blob already
+   */
+  async #relay(found: OrderAndOutbox, listed: ReadonlySet<number>): Promise<void> {
+    const { storage } = this.#options;
+    const { order, lease } = this.#input;
+    const sequence = topSequence(found);
+    const readable = await this.#readEntities(found.outbox);
+    this.#gapAt ??= firstUnaccounted(this.#seen, sequence, new Set(readable.map((event) => event.sequence)), listed);
+    const events = readable.filter((event) => this.#gapAt === undefined || event.sequence < this.#gapAt);
+    const last = events.at(-1)?.sequence ?? 0;
+    if (last > 0) {
+      const relayed = events.map((event) => ({ event, streams: route(event, this.#streams) }));
+      const queues = await writeEventBlobs(storage.blobs, order, relayed);
+      if (relayed.some(({ streams }) => streams.length === 0)) {
+        // No blob will tell of this event, so the progress has to, before its entity goes.
+        await this.#writer.update((progress) => ({ ...progress, relayed: Math.max(progress.relayed, last) }));
+      }
+      lease.assertHeld();
+      await storage.orders.deleteOutbox(
+        order,
+        events.map(({ id }) => id),
+      );
+      await this.#dropPayloads(found.outbox.filter((entity) => entity.sequence <= last));
+      for (const [stream, queued] of queues) stream.enqueue(queued);
+    }
+    if (this.#gapAt === undefined) this.#seen = Math.max(this.#seen, sequence);
+    else {
+      this.#seen = Math.max(this.#seen, last);
+      this.#problem(
+        `event ${this.#gapAt} is missing or unreadable: outbox, pending events and progress do not have it. Nothing after it runs.`,
+      );
+    }
+    for (const stream of this.#streams) {
+      const missing = stream.missing();
+      if (missing !== undefined)
+        this.#problem(`event ${missing} of ${stream.name} is missing from its pending events. Nothing after it runs.`);
+    }
+  }
+
+  /** An entity that can't be read counts as missing: what is older goes on, nothing newer passes. */
+  async #readEntities(entities: readonly OutboxEntity[]): Promise<StoredEvent[]> {
+    const events: StoredEvent[] = [];
+    for (const entity of entities) {
+      try {
+        events.push(await readEntity(this.#options.storage.blobs, entity));
+      } catch (error) {
+        if (!isOutboxError(error, "corrupt", "invalid-order-id")) throw error;
+        this.#problem(describeError(error));
+      }
+    }
+    return events;
+  }
+
+  /** The bytes live on in the event blobs. What stays behind after a crash is found by cleanup. */
+  async #dropPayloads(entities: readonly OutboxEntity[]): Promise<void> {
+    const names = entities.flatMap(({ payloadBlob }) => payloadBlob ?? []);
+    if (names.length === 0) return;
+    await this.#options.storage.blobs.delete("payloads", names).catch((error: unknown) => {
+      this.#options.logger.warn("a relayed payload could not be deleted", { order: this.#input.order, error: describeError(error) });
+    });
+  }
+
+  /** Drains all streams in parallel and keeps relaying what is committed meanwhile (W9). */
+  async #drainAll(): Promise<void> {
+    const { clock, pollMs } = this.#options;
+    const running = new Map<OrderStream, Promise<void>>();
+    for (;;) {
+      for (const stream of this.#streams) {
+        if (running.has(stream) || !this.#isRunnable(stream)) continue;
+        running.set(
+          stream,
+          this.#drain(stream).finally(() => running.delete(stream)),
+        );
+      }
+      if (running.size === 0) {
+        if (!this.#input.wakeable.taken() || !this.#goesOn()) return;
+      } else {
+        const idle = this.#streams.some((stream) => !running.has(stream) && stream.stopped === undefined);
+        const poll = new AbortController();
+        // Only an idle stream gains from an early look; a busy one reads the outbox when it is done.
+        const tick = idle
+          ? clock.sleep(pollMs, poll.signal).then(
+              () => true,
+              () => false,
+            )
+          : new Promise<never>(() => undefined);
+        const woken = this.#input.wakeable.next(poll.signal);
+        const look = await Promise.race([tick, woken, ...[...running.values()].map((drain) => drain.then(() => false))]);
+        poll.abort();
+        if (!look || !this.#goesOn()) continue;
+      }
+      await this.#lookForMore();
+    }
+  }
+
+  async #lookForMore(): Promise<void> {
+    try {
+      const found = await this.#read();
+      if (topSequence(found) > this.#seen) await this.#relay(found, new Set());
+    } catch (error) {
+      this.#failure ??= error;
+    }
+  }
+
+  #goesOn(): boolean {
+    return this.#failure === undefined && !this.#input.lease.lost.aborted && this.#input.mayStart();
+  }
+
+  #isRunnable(stream: OrderStream): boolean {
+    const next = stream.next();
+    if (next === undefined || stream.stopped !== undefined || !this.#goesOn()) return false;
+    return this.#gapAt === undefined || next.sequence < this.#gapAt;
+  }
+
+  /** Strictly one event at a time (G2). Never rejects. */
+  async #drain(stream: OrderStream): Promise<void> {
+    try {
+      while (this.#isRunnable(stream)) await this.#runHead(stream, stream.queue[0]!);
+    } catch (error) {
+      this.#failure ??= error;
+    }
+  }
+
+  async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
+    const { workflow, storage, retryDelayMs, recheckDelayMs } = this.#options;
+    const { orderId, order, lease, stop } = this.#input;
+    const outcome = await runEvent({ workflow, blobs: storage.blobs, orderId, order, lease, stop }, stream.subscription, head);
+    if (outcome.kind !== "handled") {
+      stream.stopped = { reason: outcome.error, retryInMs: outcome.kind === "failed" ? retryDelayMs : recheckDelayMs };
+      this.#problem(`event ${head.sequence} of ${stream.name} ${outcome.kind === "failed" ? "failed" : "can't run"}: ${outcome.error}`);
+      return;
+    }
+    const finished = stream.finish(head);
+    // W2: the commit point. Only when this is durable may the next event start, or the archive be written.
+    await this.#writer.update((progress) => ({
+      clean: this.#isClean() ? this.#seen : progress.clean,
+      relayed: Math.max(progress.relayed, this.#seen),
+      streams: { ...progress.streams, [stream.name]: finished },
+    }));
+    this.#handled += 1;
+    this.#archiver.add({ subscription: stream.name, ...head, attempts: outcome.attempts, text: outcome.text });
+  }
+
+  /** Everything relayed is finished everywhere. */
+  #isClean(): boolean {
+    return this.#gapAt === undefined && this.#streams.every((stream) => stream.queue.length === 0 && stream.missing() === undefined);
+  }
+
+  /** Nothing to run, but the progress does not say so yet: events that nobody wants, or what a crash left finished. */
+  async #recordClean(): Promise<void> {
+    if (!this.#isClean() || this.#writer.written.clean >= this.#seen) return;
+    await this.#writer.update((progress) => ({ ...progress, clean: this.#seen, relayed: Math.max(progress.relayed, this.#seen) }));
+  }
+
+  #retryInMs(): number | undefined {
+    if (this.#failure !== undefined) return this.#options.retryDelayMs;
+    const delays = this.#streams.flatMap((stream) => {
+      if (stream.stopped !== undefined) return stream.stopped.retryInMs;
+      if (this.#isRunnable(stream)) return 0;
+      if (stream.queue.length > 0) return this.#input.mayStart() ? this.#options.recheckDelayMs : 0;
+      return stream.missing() === undefined ? [] : this.#options.recheckDelayMs;
+    });
+    if (this.#gapAt !== undefined) delays.push(this.#options.recheckDelayMs);
+    return delays.length === 0 ? undefined : Math.min(...delays);
+  }
+
+  #problem(text: string): void {
+    if (this.#problems.has(text)) return;
+    this.#problems.add(text);
+    this.#options.logger.warn(text, { orderId: this.#input.orderId });
+  }
+}
+
+/** A commit between two pages of the query shows its entities, but not its order entity. */
+function topSequence({ order, outbox }: OrderAndOutbox): number {
+  return Math.max(order?.sequence ?? 0, outbox.at(-1)?.sequence ?? 0);
+}
+
+function ownStream(progress: Progress, name: string): Progress["streams"][string] | undefined {
+  return Object.hasOwn(progress.streams, name) ? progress.streams[name] : undefined;
+}

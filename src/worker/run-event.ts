@@ -1,0 +1,118 @@
+/** One start of one event's handler, from its bytes to an outcome. */
+import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
+import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
+import { eventBlobName } from "../core/names.ts";
+import type { OrderId, OrderKey } from "../core/order-id.ts";
+import { encodePendingState } from "../core/pending-event.ts";
+import type { Blobs, Etag } from "../core/ports.ts";
+import { validate } from "../core/schema.ts";
+import type { QueuedEvent } from "../core/stream.ts";
+import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
+import type { HeldLease } from "./held-lease.ts";
+
+export type EventOutcome =
+  | { readonly kind: "handled"; readonly text: string; readonly attempts: number }
+  /** The handler threw; the start is counted. */
+  | { readonly kind: "failed"; readonly error: string }
+  /** It can't be started as things are; no start is counted. */
+  | { readonly kind: "waiting"; readonly error: string };
+
+export interface RunContext {
+  readonly workflow: AnyWorkflow;
+  readonly blobs: Blobs;
+  readonly orderId: OrderId;
+  readonly order: OrderKey;
+  readonly lease: HeldLease;
+  /** Aborts when the host stops for good. */
+  readonly stop: AbortSignal;
+}
+
+/** Throws `lease-lost` when the lease is lost before or during the handler: then nothing of this start is written (C05). */
+export async function runEvent(context: RunContext, subscription: Subscription, queued: QueuedEvent): Promise<EventOutcome> {
+  let event: HandledEvent<AnyWorkflow>;
+  try {
+    event = await openEvent(context, subscription, queued);
+  } catch (error) {
+    if (!isOutboxError(error, "corrupt", "gap", "handler-missing", "invalid-event")) throw error;
+    return { kind: "waiting", error: describeError(error) };
+  }
+  let attempts = queued.attempts + 1;
+  let etag: Etag = queued.etag;
+  if (queued.suspect) {
+    // W4: its last start may have killed the process, so this one is counted before it happens.
+    const counted = await countStart(context, subscription, queued, etag, { attempts });
+    if (counted === undefined) return { kind: "waiting", error: `the event blob of ${queued.id} was changed by somebody else` };
+    etag = counted;
+  }
+  context.lease.assertHeld();
+  try {
+    await subscription.handle(event, {
+      subscription: subscription.name,
+      attempt: attempts,
+      signal: AbortSignal.any([context.lease.lost, context.stop]),
+    });
+  } catch (error) {
+    context.lease.assertHeld();
+    const text = describeError(error);
+    if (context.stop.aborted) return { kind: "waiting", error: `stopped while it ran: ${text}` };
+    await countStart(context, subscription, queued, etag, { attempts, lastError: text });
+    return { kind: "failed", error: text };
+  }
+  return { kind: "handled", text: event.text, attempts };
+}
+
+async function openEvent(context: RunContext, subscription: Subscription, queued: QueuedEvent): Promise<HandledEvent<AnyWorkflow>> {
+  const stored = await readEvent(context, subscription, queued);
+  const { workflow } = context;
+  const schema = Object.hasOwn(workflow.events, stored.type) ? workflow.events[stored.type] : undefined;
+  if (schema === undefined) {
+    throw new OutboxError(
+      "handler-missing",
+      `event type ${printable(stored.type)} is not in the deployed workflow ${workflow.name}; it waits`,
+    );
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(stored.dataText);
+  } catch (cause) {
+    throw new OutboxError("corrupt", `the data of event ${queued.id} is not JSON`, { cause });
+  }
+  const data = await validate(schema, value, `the data of event ${queued.id} (${printable(stored.type)})`, "invalid-event");
+  return { ...stored, data } as HandledEvent<AnyWorkflow>;
+}
+
+async function readEvent(context: RunContext, subscription: Subscription, queued: QueuedEvent): Promise<StoredEvent> {
+  const name = eventBlobName(subscription.name, context.order, queued.id);
+  let event: StoredEvent;
+  if (queued.text !== undefined) event = decodeEvent(queued.text);
+  else {
+    const blob = await context.blobs.read("events", name);
+    if (blob === undefined) throw new OutboxError("gap", `events/${name} is gone although it was not handled`);
+    event = decodeEventBytes(blob.bytes);
+  }
+  if (event.id !== queued.id || event.sequence !== queued.sequence || event.orderId !== context.orderId) {
+    throw new OutboxError("corrupt", `events/${name} holds another event (${event.id}, sequence ${event.sequence})`);
+  }
+  return event;
+}
+
+/** The new etag, or undefined if somebody else changed the blob. */
+async function countStart(
+  context: RunContext,
+  subscription: Subscription,
+  queued: QueuedEvent,
+  etag: Etag,
+  state: { readonly attempts: number; readonly lastError?: string },
+): Promise<Etag | undefined> {
+  const name = eventBlobName(subscription.name, context.order, queued.id);
+  const metadata = encodePendingState({ sequence: queued.sequence, previous: queued.previous, ...state });
+  try {
+    return await context.blobs.writeMetadata("events", name, metadata, etag);
+  } catch (error) {
+    if (!isOutboxError(error, "precondition-failed", "not-found")) throw error;
+    // A lost answer looks like somebody else's write: was it mine?
+    const blob = await context.blobs.read("events", name);
+    const mine = blob !== undefined && Object.entries(metadata).every(([key, value]) => blob.metadata[key] === value);
+    return mine ? blob.etag : undefined;
+  }
+}

@@ -1,0 +1,151 @@
+/** From a wake-up to rounds: takes the order's lease, works, gives it back and looks once more (design §5). */
+import type { Clock } from "../core/clock.ts";
+import { describeError, isOutboxError } from "../core/errors.ts";
+import { nextEventId } from "../core/event-id.ts";
+import { silentLogger, type Logger } from "../core/logger.ts";
+import { wholeNumber } from "../core/options.ts";
+import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
+import type { LeaseBlob, Storage } from "../core/ports.ts";
+import { assertSubscriptions, type AnyWorkflow, type Subscription } from "../core/workflow.ts";
+import { systemClock } from "../system/clock.ts";
+import { HeldLease, type LeaseOptions } from "./held-lease.ts";
+import type { RoundResult, Worker } from "./round-result.ts";
+import { Round, type RoundOptions, type RoundOutcome } from "./round.ts";
+import { Wakeable } from "./wakeable.ts";
+
+export interface WorkerOptions {
+  readonly workflow: AnyWorkflow;
+  readonly subscriptions: readonly Subscription[];
+  readonly storage: Storage;
+  readonly lease?: {
+    /** Lease time. Default 30,000; 15,000 to 60,000 (https://learn.microsoft.com/rest/api/storageservices/lease-blob). */
+    readonly durationMs?: number;
+  };
+  /** No event is started later than this after the wake-up; what is left gets another one. Default 240,000; 1,000 to 3,600,000. */
+  readonly timeBudgetMs?: number;
+  /** A failed handler is tried again after this time. Default 10,000; 1,000 to 3,600,000. */
+  readonly retryDelayMs?: number;
+  /** What needs a human or a deployment is looked at again after this time. Default 60,000; 1,000 to 3,600,000. */
+  readonly recheckDelayMs?: number;
+  /** How often a round looks for new commits while a handler of another subscription runs. Default 1,000; 100 to 60,000. */
+  readonly pollMs?: number;
+  readonly clock?: Clock;
+  readonly random?: () => number;
+  readonly logger?: Logger;
+}
+
+/** How often the lease blob may change under us (created, deleted, written by another round) before the wake-up is put back. */
+const MAX_ACQUIRE_TRIES = 5;
+
+/** @throws `invalid-option` */
+export function createWorker(options: WorkerOptions): Worker {
+  const { storage, subscriptions } = options;
+  assertSubscriptions(subscriptions);
+  const clock = options.clock ?? systemClock;
+  const logger = options.logger ?? silentLogger;
+  const random = options.random ?? Math.random;
+  const leaseOptions: LeaseOptions = {
+    leases: storage.leases,
+    clock,
+    logger,
+    durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: 15_000, max: 60_000 }),
+  };
+  const timeBudgetMs = wholeNumber("timeBudgetMs", options.timeBudgetMs, { default: 240_000, min: 1_000, max: 3_600_000 });
+  const roundOptions: RoundOptions = {
+    workflow: options.workflow,
+    subscriptions,
+    storage,
+    clock,
+    logger,
+    retryDelayMs: wholeNumber("retryDelayMs", options.retryDelayMs, { default: 10_000, min: 1_000, max: 3_600_000 }),
+    recheckDelayMs: wholeNumber("recheckDelayMs", options.recheckDelayMs, { default: 60_000, min: 1_000, max: 3_600_000 }),
+    pollMs: wholeNumber("pollMs", options.pollMs, { default: 1_000, min: 100, max: 60_000 }),
+  };
+  const running = new Map<OrderId, Wakeable>();
+  let stopping = false;
+
+  async function handle(orderId: OrderId, wakeable: Wakeable, stop: AbortSignal): Promise<RoundResult> {
+    const order = encodeOrderId(orderId);
+    const endsAt = clock.monotonic() + timeBudgetMs;
+    const mayStart = (): boolean => !stopping && !stop.aborted && clock.monotonic() < endsAt;
+    const problems = new Set<string>();
+    let handled = 0;
+    const result = (status: RoundResult["status"], retryInMs: number): RoundResult => ({
+      status,
+      retryInMs,
+      handled,
+      problems: [...problems],
+    });
+    for (;;) {
+      if (!mayStart()) return result("left", 0);
+      wakeable.taken();
+      const taken = await takeLease(order);
+      if (taken === "taken") return result("taken", leaseOptions.durationMs);
+      if (taken === "moving") return result("left", 1_000);
+      const { lease, blob } = taken;
+      const outcome = await underLease({ orderId, order, lease, blob, mayStart, stop, wakeable });
+      handled += outcome.handled;
+      for (const problem of outcome.problems) problems.add(problem);
+      if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
+      // The look after the release: a wake-up that found the lease taken went away quietly and relies on it (C09).
+      const { outbox } = await storage.orders.readOutbox(order);
+      if (outbox.some(({ sequence }) => sequence > outcome.seen)) continue;
+      if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
+      if (wakeable.taken()) continue;
+      // In the same tick as the question above: a later wake-up starts a round of its own, so no poke is lost.
+      running.delete(orderId);
+      return result("done", 0);
+    }
+  }
+
+  async function underLease(input: Omit<ConstructorParameters<typeof Round>[1], "id">): Promise<RoundOutcome> {
+    const { lease } = input;
+    let giveBack = false;
+    try {
+      const outcome = await new Round(roundOptions, { ...input, id: nextEventId(undefined, clock.now(), random) }).run();
+      giveBack = outcome.clean;
+      return outcome;
+    } finally {
+      // W3: a lease that runs out tells the next holder to look for what is left over.
+      await (giveBack ? lease.release() : lease.abandon());
+    }
+  }
+
+  /** `taken`: somebody else holds it. `moving`: it could not be had for reasons that pass. */
+  async function takeLease(order: OrderKey): Promise<{ readonly lease: HeldLease; readonly blob: LeaseBlob } | "taken" | "moving"> {
+    for (let tries = 0; tries < MAX_ACQUIRE_TRIES; tries++) {
+      try {
+        const blob = (await storage.leases.read(order)) ?? (await storage.leases.create(order));
+        if (blob.state === "taken") return "taken";
+        return { lease: await HeldLease.acquire(order, blob.etag, leaseOptions), blob };
+      } catch (error) {
+        if (isOutboxError(error, "lease-taken")) return "taken";
+        // Created by another worker, written by a round in between, or deleted by cleanup: look again (C34).
+        if (!isOutboxError(error, "already-exists", "precondition-failed", "not-found")) throw error;
+        logger.debug("the lease blob changed while it was being taken", { order, error: describeError(error) });
+      }
+    }
+    return "moving";
+  }
+
+  return {
+    async handle(rawOrderId, handleOptions = {}) {
+      const orderId = parseOrderId(rawOrderId);
+      const present = running.get(orderId);
+      if (present !== undefined) {
+        present.poke();
+        return { status: "joined", retryInMs: 0, handled: 0, problems: [] };
+      }
+      const wakeable = new Wakeable();
+      running.set(orderId, wakeable);
+      try {
+        return await handle(orderId, wakeable, handleOptions.signal ?? new AbortController().signal);
+      } finally {
+        if (running.get(orderId) === wakeable) running.delete(orderId);
+      }
+    },
+    stopStarting() {
+      stopping = true;
+    },
+  };
+}
