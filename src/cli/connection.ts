@@ -23,8 +23,14 @@ const FUNCTIONS_ENV = "AzureWebJobsStorage";
 
 export function addConnectionOptions(command: Command): Command {
   return command
-    .option("--connection-string-env <name>", `environment variable with the connection string (default: ${CONNECTION_STRING_ENV} or ${FUNCTIONS_ENV})`)
-    .option("--account <name>", `storage account to sign in to with the identity of the environment (default: ${ACCOUNT_ENV}); needs @azure/identity`)
+    .option(
+      "--connection-string-env <name>",
+      `environment variable with the connection string (default: ${CONNECTION_STRING_ENV} or ${FUNCTIONS_ENV})`,
+    )
+    .option(
+      "--account <name>",
+      `storage account to sign in to with the identity of the environment (default: ${ACCOUNT_ENV}); needs @azure/identity`,
+    )
     .option("--prefix <prefix>", "beginning of the names of table, queue and containers, for several outboxes in one account");
 }
 
@@ -59,7 +65,9 @@ async function signIn(accountName: string): Promise<Connection> {
   try {
     identity = await import("@azure/identity");
   } catch (cause) {
-    throw new OutboxError("invalid-option", "a sign-in by account name needs the package @azure/identity: npm install @azure/identity", { cause });
+    throw new OutboxError("invalid-option", "a sign-in by account name needs the package @azure/identity: npm install @azure/identity", {
+      cause,
+    });
   }
   return { accountName, credential: new identity.DefaultAzureCredential() };
 }

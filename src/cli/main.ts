@@ -7,7 +7,10 @@ import { addWorkCommand } from "./work.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
-const program = new Command("ordered-outbox").description("Ordered event processing on one Azure Storage account").version(version).exitOverride();
+const program = new Command("ordered-outbox")
+  .description("Ordered event processing on one Azure Storage account")
+  .version(version)
+  .exitOverride();
 addWorkCommand(program);
 
 try {

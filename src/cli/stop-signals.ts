@@ -20,7 +20,7 @@ export function watchStopSignals(): StopSignals {
 }
 
 /** Resolves when the signal aborts, at once if it has already. */
-export async function aborted(signal: AbortSignal): Promise<void> {
+export async function aborted(signal: AbortSignal): Promise<undefined> {
   if (signal.aborted) return;
   await new Promise<void>((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }

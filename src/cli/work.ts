@@ -1,14 +1,14 @@
 /** `ordered-outbox work`: the worker as a process of its own, for a container or VM. */
 import { InvalidArgumentError, type Command } from "commander";
 import type { Logger } from "../core/logger.ts";
-import { connectStorage } from "../storage/connect.ts";
+import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
 import { startHealthServer } from "../worker/health-server.ts";
 import { startWorkerHost } from "../worker/host.ts";
 import { createWorker } from "../worker/worker.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
 import { action, EXIT, type ExitStatus, type OutputOptions } from "./exit.ts";
 import { aborted, watchStopSignals } from "./stop-signals.ts";
-import { loadWorkflowModule } from "./workflow-module.ts";
+import { loadWorkflowModule, type WorkflowModule } from "./workflow-module.ts";
 
 interface WorkOptions extends ConnectionOptions, OutputOptions {
   readonly workflow: string;
@@ -31,11 +31,9 @@ export function addWorkCommand(program: Command): void {
 
 async function work(options: WorkOptions, logger: Logger): Promise<ExitStatus> {
   using signals = watchStopSignals();
-  const { workflow, subscriptions } = await loadWorkflowModule(options.workflow, process.cwd());
-  const connection = await resolveConnection(options, process.env);
-  const storage = connectStorage({ ...connection, ...(options.prefix === undefined ? {} : { prefix: options.prefix }) });
-  await storage.checkAccount();
-  if (signals.stop.aborted) return EXIT.ok; // Nothing has been started yet.
+  const prepared = await Promise.race([prepare(options), aborted(signals.stop)]);
+  if (prepared === undefined) return EXIT.ok; // Nothing has been started yet.
+  const { workflow, subscriptions, storage } = prepared;
 
   const worker = createWorker({ workflow, subscriptions, storage, logger });
   await using host = startWorkerHost({
@@ -45,7 +43,9 @@ async function work(options: WorkOptions, logger: Logger): Promise<ExitStatus> {
     logger,
   });
   await using health =
-    options.healthPort === undefined ? undefined : await startHealthServer({ port: options.healthPort, status: () => host.status(), logger });
+    options.healthPort === undefined
+      ? undefined
+      : await startHealthServer({ port: options.healthPort, status: () => host.status(), logger });
   logger.info("the worker runs", { workflow: workflow.name, subscriptions: subscriptions.length, healthPort: health?.port });
 
   await aborted(signals.stop);
@@ -58,6 +58,14 @@ async function work(options: WorkOptions, logger: Logger): Promise<ExitStatus> {
   logger.info("the worker has stopped", { received, handled, aborted: abortedRounds, left: left.length });
   for (const orderId of left) logger.warn("a handler ignored its abort signal and is left behind; its event runs again", { orderId });
   return abortedRounds > 0 ? EXIT.aborted : EXIT.ok;
+}
+
+async function prepare(options: WorkOptions): Promise<WorkflowModule & { readonly storage: ConnectedStorage }> {
+  const { workflow, subscriptions } = await loadWorkflowModule(options.workflow, process.cwd());
+  const connection = await resolveConnection(options, process.env);
+  const storage = connectStorage({ ...connection, ...(options.prefix === undefined ? {} : { prefix: options.prefix }) });
+  await storage.checkAccount();
+  return { workflow, subscriptions, storage };
 }
 
 /** Bounds are checked where the value is used. */

@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { resolve, sep } from "node:path";
 import { pathToFileURL } from "node:url";
-import { describeError, OutboxError, printable } from "../core/errors.ts";
+import { OutboxError, printable } from "../core/errors.ts";
 import { assertSubscriptions, type AnyWorkflow, type Subscription } from "../core/workflow.ts";
 
 export interface WorkflowModule {
@@ -21,7 +21,7 @@ export async function loadWorkflowModule(specifier: string, directory: string): 
   try {
     exports = (await import(resolveModule(specifier, directory))) as Record<string, unknown>;
   } catch (cause) {
-    throw new OutboxError("invalid-option", `the workflow module ${printable(specifier)} can't be loaded: ${describeError(cause)}`, { cause });
+    throw new OutboxError("invalid-option", `the workflow module ${printable(specifier)} can't be loaded`, { cause });
   }
   const { workflow, subscriptions } = exports;
   const refuse = (what: string): never => {
@@ -50,12 +50,18 @@ function resolveModule(specifier: string, directory: string): string {
 
 function isWorkflow(value: unknown): value is AnyWorkflow {
   return (
-    isObject(value) && typeof value["name"] === "string" && typeof value["source"] === "string" && isObject(value["state"]) && isObject(value["events"])
+    isObject(value) &&
+    typeof value["name"] === "string" &&
+    typeof value["source"] === "string" &&
+    isObject(value["state"]) &&
+    isObject(value["events"])
   );
 }
 
 function isSubscription(value: unknown): value is Subscription {
-  return isObject(value) && typeof value["name"] === "string" && typeof value["wants"] === "function" && typeof value["handle"] === "function";
+  return (
+    isObject(value) && typeof value["name"] === "string" && typeof value["wants"] === "function" && typeof value["handle"] === "function"
+  );
 }
 
 function isObject(value: unknown): value is Record<string, unknown> {

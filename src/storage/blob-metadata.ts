@@ -5,8 +5,18 @@ import type { Metadata } from "../core/ports.ts";
 /** Names and values of a blob's metadata hold at most 8 KiB together. */
 export const MAX_METADATA_BYTES: number = 8 * 1024;
 
-/** Throws `bug` for metadata that would not come back as it is, `too-large` for more than {@link MAX_METADATA_BYTES}. */
-export function assertMetadata(metadata: Metadata, where: string): void {
+/**
+ * The metadata as it is sent. Empty values are left out: HEAD and GET requests would drop them, listings would keep them, so that an empty
+ * value means the same as none.
+ *
+ * Throws `bug` for metadata that would not come back as it is, `too-large` for more than {@link MAX_METADATA_BYTES}.
+ */
+export function checkedMetadata(metadata: Metadata, where: string): Record<string, string> {
+  assertMetadata(metadata, where);
+  return Object.fromEntries(Object.entries(metadata).filter(([, value]) => value !== ""));
+}
+
+function assertMetadata(metadata: Metadata, where: string): void {
   let bytes = 0;
   for (const [name, value] of Object.entries(metadata)) {
     // Names come back in lower case from HEAD requests but as they were written from listings.
@@ -21,9 +31,9 @@ export function assertMetadata(metadata: Metadata, where: string): void {
   }
 }
 
-/** The SDK's metadata as ours. */
+/** The SDK's metadata as ours, without empty values that another writer left. */
 export function toMetadata(metadata: Readonly<Record<string, string>> | undefined): Metadata {
-  return { ...metadata };
+  return Object.fromEntries(Object.entries(metadata ?? {}).filter(([, value]) => value !== ""));
 }
 
 /** Listings give etags without quotes, everything else with them; conditions and comparisons need one form. */

@@ -4,7 +4,7 @@ import { OutboxError, isOutboxError } from "../core/errors.ts";
 import { EVENT_CONTENT_TYPE } from "../core/event.ts";
 import type { Container } from "../core/names.ts";
 import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, Metadata } from "../core/ports.ts";
-import { assertMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
+import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage } from "./call.ts";
 import type { AnswerReader } from "./storage-error.ts";
 
@@ -30,12 +30,12 @@ export class AzureBlobs implements Blobs {
 
   async create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata, options?: CallOptions): Promise<Etag> {
     const what = `create blob ${container}/${name}`;
-    assertMetadata(metadata, `blob ${container}/${name}`);
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     const client = this.#container(container).getBlockBlobClient(name);
     const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExisting }, (abortSignal) =>
       client.upload(bytes, bytes.length, {
         abortSignal,
-        metadata: { ...metadata },
+        metadata: checked,
         blobHTTPHeaders: { blobContentType: EVENT_CONTENT_TYPE },
         conditions: { ifNoneMatch: "*" },
       }),
@@ -79,10 +79,10 @@ export class AzureBlobs implements Blobs {
 
   async writeMetadata(container: Container, name: string, metadata: Metadata, etag: Etag, options?: CallOptions): Promise<Etag> {
     const what = `write metadata of blob ${container}/${name}`;
-    assertMetadata(metadata, `blob ${container}/${name}`);
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     const client = this.#container(container).getBlobClient(name);
     const written = await callStorage({ what, timeoutMs: this.#timeoutMs, options }, (abortSignal) =>
-      client.setMetadata({ ...metadata }, { abortSignal, conditions: { ifMatch: etag } }),
+      client.setMetadata(checked, { abortSignal, conditions: { ifMatch: etag } }),
     );
     return toEtag(written.etag, what);
   }

@@ -8,7 +8,7 @@ import type { ContainerClient } from "@azure/storage-blob";
 import { OutboxError, isOutboxError } from "../core/errors.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import type { CallOptions, Etag, LeaseBlob, Metadata, OrderLeases } from "../core/ports.ts";
-import { assertMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
+import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage, repeatUnavailable } from "./call.ts";
 import { isRefusedUnapplied, type AnswerReader, type ServiceAnswer } from "./storage-error.ts";
 
@@ -94,12 +94,12 @@ export class AzureOrderLeases implements OrderLeases {
     options?: CallOptions,
   ): Promise<Etag> {
     const what = `write progress of order ${order}`;
-    assertMetadata(metadata, `the lease blob of order ${order}`);
+    const checked = checkedMetadata(metadata, `the lease blob of order ${order}`);
     const conditions = { leaseId: fence.leaseId, ifMatch: fence.etag };
     const client = this.#container.getBlobClient(order);
     // Not repeated after an answer was lost: the repeat would be refused, and the caller could not tell by whom.
     const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readLostOrChanged }, (signal) =>
-      repeatUnavailable(signal, () => client.setMetadata({ ...metadata }, { abortSignal: signal, conditions }), isRefusedUnapplied),
+      repeatUnavailable(signal, () => client.setMetadata(checked, { abortSignal: signal, conditions }), isRefusedUnapplied),
     );
     return toEtag(etag, what);
   }

@@ -192,7 +192,8 @@ class Host implements WorkerHost {
       return messages;
     } catch (error) {
       this.#lastPollError = describeError(error);
-      if (this.#receiveFailures === 0) logger.error("wake-ups can't be received, trying again until they can", { error: this.#lastPollError });
+      if (this.#receiveFailures === 0)
+        logger.error("wake-ups can't be received, trying again until they can", { error: this.#lastPollError });
       this.#receiveFailures += 1;
       return [];
     }

@@ -36,7 +36,12 @@ describe("JSON lines", () => {
   test("a hostile text stays inside its own field and inside its line", () => {
     const [line] = lines({ json: true }, (logger) => logger.info("m", { orderId: HOSTILE }));
     expect(line!.indexOf("\n")).toBe(line!.length - 1);
-    expect(JSON.parse(line!)).toEqual({ time: expect.any(String), level: "info", message: "m", orderId: expect.stringContaining("\\u000a") });
+    expect(JSON.parse(line!)).toEqual({
+      time: expect.any(String),
+      level: "info",
+      message: "m",
+      orderId: expect.stringContaining("\\u000a"),
+    });
   });
 
   test("a field can't take over time, level or message", () => {

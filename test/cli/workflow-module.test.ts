@@ -13,7 +13,10 @@ let directory: string;
 beforeAll(async () => {
   directory = await mkdtemp(join(tmpdir(), "workflow-module-"));
   await writeFile(join(directory, "good.mjs"), GOOD);
-  for (const [name, condition] of [["for-all", "default"], ["import-only", "import"]]) {
+  for (const [name, condition] of [
+    ["for-all", "default"],
+    ["import-only", "import"],
+  ]) {
     const folder = join(directory, "node_modules", name!);
     await mkdir(folder, { recursive: true });
     await writeFile(join(folder, "package.json"), JSON.stringify({ name, type: "module", exports: { [condition!]: "./index.js" } }));
@@ -35,19 +38,38 @@ describe("loading the workflow module", () => {
   });
 
   test.each([
-    { name: "throws", text: `throw new Error("no\\nsettings");`, message: /can't be loaded: Error: no\\u000asettings/ },
-    { name: "is no JavaScript", text: `{{`, message: /can't be loaded: / },
+    { name: "throws", text: `throw new Error("no settings");`, message: /can't be loaded$/ },
+    { name: "is no JavaScript", text: `{{`, message: /can't be loaded$/ },
     { name: "without workflow", text: `export const subscriptions = [];`, message: /does not export `workflow`/ },
-    { name: "workflow is something else", text: `export const workflow = "shipments"; export const subscriptions = [];`, message: /defineWorkflow/ },
-    { name: "workflow lacks its events", text: `export const workflow = { name: "w", source: "/w", state: {} };`, message: /defineWorkflow/ },
+    {
+      name: "workflow is something else",
+      text: `export const workflow = "shipments"; export const subscriptions = [];`,
+      message: /defineWorkflow/,
+    },
+    {
+      name: "workflow lacks its events",
+      text: `export const workflow = { name: "w", source: "/w", state: {} };`,
+      message: /defineWorkflow/,
+    },
     { name: "without subscriptions", text: WORKFLOW, message: /does not export `subscriptions`/ },
     { name: "subscriptions is one", text: `${WORKFLOW} export const subscriptions = ${SUBSCRIPTION};`, message: /no array/ },
-    { name: "one of them is a function", text: `${WORKFLOW} export const subscriptions = [${SUBSCRIPTION}, () => {}];`, message: /element 1/ },
+    {
+      name: "one of them is a function",
+      text: `${WORKFLOW} export const subscriptions = [${SUBSCRIPTION}, () => {}];`,
+      message: /element 1/,
+    },
     { name: "one of them is null", text: `${WORKFLOW} export const subscriptions = [null];`, message: /element 0/ },
-    { name: "the same twice", text: `${WORKFLOW} export const subscriptions = [${SUBSCRIPTION}, ${SUBSCRIPTION}];`, message: /declared twice/ },
+    {
+      name: "the same twice",
+      text: `${WORKFLOW} export const subscriptions = [${SUBSCRIPTION}, ${SUBSCRIPTION}];`,
+      message: /declared twice/,
+    },
   ])("$name: refused, with the reason", async ({ name, text, message }) => {
     const file = `${name.replaceAll(" ", "-")}.mjs`;
     await writeFile(join(directory, file), text);
-    await expect(loadWorkflowModule(`./${file}`, directory)).rejects.toMatchObject({ code: "invalid-option", message: expect.stringMatching(message) as unknown });
+    await expect(loadWorkflowModule(`./${file}`, directory)).rejects.toMatchObject({
+      code: "invalid-option",
+      message: expect.stringMatching(message) as unknown,
+    });
   });
 });

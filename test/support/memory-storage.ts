@@ -23,7 +23,7 @@ import {
   type Storage,
   type WakeUpQueue,
 } from "../../src/core/ports.ts";
-import { assertMetadata } from "../../src/storage/blob-metadata.ts";
+import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
 import { assertApplicationRow, commitOperations, decodeIdempotency, decodeOrder, decodeOrderAndOutbox, type Row } from "../../src/storage/order-rows.ts";
 import type { RowOperation } from "../../src/storage/row-operation.ts";
 import type { Properties } from "../../src/storage/table-value.ts";
@@ -402,11 +402,11 @@ class MemoryLeases {
   }
 
   writeMetadata(order: OrderKey, metadata: Metadata, { leaseId, etag }: Parameters<OrderLeases["writeMetadata"]>[2]): string {
-    assertMetadata(metadata, `the lease blob of order ${order}`);
+    const checked = checkedMetadata(metadata, `the lease blob of order ${order}`);
     const blob = this.#blobs.get(order);
     if (blob === undefined || this.#stateOf(blob) !== "taken" || blob.lease?.id !== leaseId) throw this.#lost(order);
     if (blob.etag !== etag) throw new OutboxError("precondition-failed", `progress of order ${order}`, { details: { status: 412 } });
-    const next = { ...blob, etag: this.#etags.next(), metadata: copy(metadata) };
+    const next = { ...blob, etag: this.#etags.next(), metadata: checked };
     this.#blobs.set(order, next);
     return next.etag;
   }
@@ -444,9 +444,9 @@ class MemoryBlobs {
   }
 
   create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata): string {
-    assertMetadata(metadata, `blob ${container}/${name}`);
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     if (this.read(container, name) !== undefined) throw new OutboxError("already-exists", `blob ${container}/${name}`, { details: { status: 409 } });
-    return this.put(container, name, bytes, metadata);
+    return this.put(container, name, bytes, checked);
   }
 
   read(container: Container, name: string): BlobContent | undefined {
@@ -460,11 +460,11 @@ class MemoryBlobs {
   }
 
   writeMetadata(container: Container, name: string, metadata: Metadata, etag: string): string {
-    assertMetadata(metadata, `blob ${container}/${name}`);
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     const blob = this.read(container, name);
     if (blob === undefined) throw new OutboxError("not-found", `blob ${container}/${name}`, { details: { status: 404 } });
     if (blob.etag !== etag) throw new OutboxError("precondition-failed", `blob ${container}/${name}`, { details: { status: 412 } });
-    return this.put(container, name, blob.bytes, metadata);
+    return this.put(container, name, blob.bytes, checked);
   }
 
   delete(container: Container, names: readonly string[]): void {

@@ -60,11 +60,14 @@ describe("health endpoint (C32, C33)", () => {
     expect((await ask("/health/ready")).status).toBe(ready);
   });
 
-  test.each(["/", "/health", "/health/live/", "/HEALTH/LIVE", "/constructor", "/__proto__", "//health/live"])("%s is not found", async (path) => {
-    await start();
+  test.each(["/", "/health", "/health/live/", "/HEALTH/LIVE", "/constructor", "/__proto__", "//health/live"])(
+    "%s is not found",
+    async (path) => {
+      await start();
 
-    expect((await ask(path)).status).toBe(404);
-  });
+      expect((await ask(path)).status).toBe(404);
+    },
+  );
 
   test.each(["POST", "PUT", "DELETE", "HEAD", "OPTIONS"])("%s is not allowed", async (method) => {
     await start();
@@ -96,7 +99,10 @@ describe("health endpoint (C32, C33)", () => {
     await once(other, "close");
   });
 
-  test.each([{ port: -1 }, { port: 65_536 }, { port: 1.5 }, { staleAfterMs: 59_999 }, { staleAfterMs: 3_600_001 }])("%o is refused", async (options) => {
-    await expect(startHealthServer({ port: 0, status: () => RUNNING, ...options })).rejects.toMatchObject({ code: "invalid-option" });
-  });
+  test.each([{ port: -1 }, { port: 65_536 }, { port: 1.5 }, { staleAfterMs: 59_999 }, { staleAfterMs: 3_600_001 }])(
+    "%o is refused",
+    async (options) => {
+      await expect(startHealthServer({ port: 0, status: () => RUNNING, ...options })).rejects.toMatchObject({ code: "invalid-option" });
+    },
+  );
 });

@@ -1,0 +1,13 @@
+import { describeBlobs } from "./blobs.suite.ts";
+import type { Connect } from "./harness.ts";
+import { describeOrderLeases } from "./order-leases.suite.ts";
+import { describeOrdersTable } from "./orders-table.suite.ts";
+import { describeWakeUpQueue } from "./wake-up-queue.suite.ts";
+
+/** Everything that ports.ts promises, for one storage. */
+export function describeStorage(connect: Connect): void {
+  describeOrdersTable(connect);
+  describeWakeUpQueue(connect);
+  describeOrderLeases(connect);
+  describeBlobs(connect);
+}
