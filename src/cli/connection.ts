@@ -1,7 +1,7 @@
 /** Which storage account a command works on. The secret comes from the environment only: arguments show in process lists and histories. */
-import type { TokenCredential } from "@azure/core-auth";
 import type { Command } from "commander";
 import { OutboxError } from "../core/errors.ts";
+import type { AccountOptions } from "../storage/connect.ts";
 
 export interface ConnectionOptions {
   /** Name of the environment variable that holds the connection string. */
@@ -11,8 +11,6 @@ export interface ConnectionOptions {
   /** Beginning of the names of table, queue and containers. */
   readonly prefix?: string;
 }
-
-export type Connection = { readonly connectionString: string } | { readonly accountName: string; readonly credential: TokenCredential };
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -39,7 +37,7 @@ export function addConnectionOptions(command: Command): Command {
  *
  * @throws `invalid-option` if nothing or too much is said
  */
-export async function resolveConnection(options: ConnectionOptions, environment: Environment): Promise<Connection> {
+export async function resolveConnection(options: ConnectionOptions, environment: Environment): Promise<AccountOptions> {
   const { connectionStringEnv, account } = options;
   if (connectionStringEnv !== undefined && account !== undefined) {
     throw new OutboxError("invalid-option", "--connection-string-env and --account exclude each other");
@@ -60,7 +58,7 @@ export async function resolveConnection(options: ConnectionOptions, environment:
   throw new OutboxError("invalid-option", `no storage account: set ${CONNECTION_STRING_ENV} or ${ACCOUNT_ENV}, or use --account`);
 }
 
-async function signIn(accountName: string): Promise<Connection> {
+async function signIn(accountName: string): Promise<AccountOptions> {
   let identity: typeof import("@azure/identity");
   try {
     identity = await import("@azure/identity");

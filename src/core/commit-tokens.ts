@@ -36,7 +36,7 @@ export function lastNumber(tokens: readonly string[]): number {
   return Number.isSafeInteger(number) ? number : 0;
 }
 
-/** What an `outcome-unknown` error carries: enough to recognise the commit and to answer a repetition with its events. */
+/** Enough to recognise an attempt at a commit, and to answer a repetition with its events. */
 export interface CommitReference {
   readonly token: string;
   /** See {@link findToken}. */
@@ -44,17 +44,35 @@ export interface CommitReference {
   readonly events: readonly EventReference[];
 }
 
-export function encodeCommitReference(reference: CommitReference): string {
-  return Buffer.from(JSON.stringify(reference)).toString("base64url");
+/**
+ * What an `outcome-unknown` error carries: all attempts at the commit, oldest first. Any of them may still land, at most one will, and only
+ * its own token tells which events the order got.
+ */
+export function encodeCommitReferences(attempts: readonly CommitReference[]): string {
+  return Buffer.from(JSON.stringify(attempts)).toString("base64url");
 }
 
-/** Throws `invalid-option` for anything that {@link encodeCommitReference} did not write. */
-export function decodeCommitReference(text: string): CommitReference {
+/** Throws `invalid-option` for anything that {@link encodeCommitReferences} did not write. */
+export function decodeCommitReferences(text: string): readonly CommitReference[] {
   try {
-    const { token, base, events } = JSON.parse(Buffer.from(text, "base64url").toString("utf8")) as CommitReference;
-    if (!isEventId(token) || !Number.isSafeInteger(base) || !events.every(({ id }) => isEventId(id))) throw new Error("not a reference");
-    return { token, base, events };
+    const attempts = JSON.parse(Buffer.from(text, "base64url").toString("utf8")) as unknown;
+    if (!Array.isArray(attempts) || attempts.length === 0 || !attempts.every(isReference)) throw new Error("not a list of attempts");
+    return attempts;
   } catch (cause) {
     throw new OutboxError("invalid-option", "commitToken is not one that an outcome-unknown error carried", { cause });
   }
+}
+
+function isReference(value: unknown): value is CommitReference {
+  const { token, base, events } = value as Record<keyof CommitReference, unknown>;
+  return typeof token === "string" && isEventId(token) && isWhole(base) && Array.isArray(events) && events.every(isEventReference);
+}
+
+function isEventReference(value: unknown): value is EventReference {
+  const { id, sequence, type, time } = value as Record<keyof EventReference, unknown>;
+  return typeof id === "string" && isEventId(id) && isWhole(sequence) && typeof type === "string" && typeof time === "string";
+}
+
+function isWhole(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
 }

@@ -1,5 +1,5 @@
 /** Event ids: ULIDs that grow along an order whatever the clocks say (C1, design §4.3). */
-import { decodeTime, ulid } from "ulid";
+import { decodeTime, encodeTime, ulid } from "ulid";
 import { OutboxError } from "./errors.ts";
 
 declare const brand: unique symbol;
@@ -8,6 +8,7 @@ export type EventId = string & { readonly [brand]: "EventId" };
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
 const MAX_ULID_TIME = 281_474_976_710_655;
+const TIME_LENGTH = 10;
 
 export function isEventId(text: string): text is EventId {
   return ULID.test(text);
@@ -28,6 +29,11 @@ export function nextEventId(last: EventId | undefined, nowMs: number, random: ()
       `no event id can follow ${last ?? "the start"} at clock ${nowMs}: a ULID ends in the year 10889`,
     );
   }
-  const candidate = ulid(time, random);
-  return (last === undefined || candidate > last ? candidate : ulid(time + 1, random)) as EventId;
+  const candidate = ulidAt(time, random);
+  return last === undefined || candidate > last ? candidate : ulidAt(time + 1, random);
+}
+
+/** The library's own `ulid` takes time 0 for "now". */
+function ulidAt(time: number, random: () => number): EventId {
+  return `${encodeTime(time, TIME_LENGTH)}${ulid(1, random).slice(TIME_LENGTH)}` as EventId;
 }

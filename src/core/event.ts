@@ -62,7 +62,7 @@ export function decodeEvent(text: string): StoredEvent {
   const { id, type, source, subject, time, sequence, traceparent, specversion } = head;
   if (specversion !== "1.0") throw new OutboxError("corrupt", "not one of our events: specversion is not 1.0");
   if (typeof id !== "string" || !isEventId(id)) throw new OutboxError("corrupt", "not one of our events: its id is no ULID");
-  if (typeof sequence !== "string" || !/^[1-9][0-9]{0,15}$/.test(sequence)) {
+  if (typeof sequence !== "string" || !/^[1-9][0-9]{0,15}$/.test(sequence) || !Number.isSafeInteger(Number(sequence))) {
     throw new OutboxError("corrupt", `event ${id} has no valid sequence`);
   }
   if (typeof type !== "string" || typeof source !== "string" || typeof time !== "string" || typeof subject !== "string") {
@@ -70,7 +70,7 @@ export function decodeEvent(text: string): StoredEvent {
   }
   return {
     id,
-    orderId: parseOrderId(subject),
+    orderId: orderIdOf(id, subject),
     sequence: Number(sequence),
     type,
     source,
@@ -79,6 +79,14 @@ export function decodeEvent(text: string): StoredEvent {
     text,
     dataText: text.slice(start + ',"data":'.length, -1),
   };
+}
+
+function orderIdOf(id: EventId, subject: string): OrderId {
+  try {
+    return parseOrderId(subject);
+  } catch (cause) {
+    throw new OutboxError("corrupt", `event ${id} has a subject that is no OrderId`, { cause });
+  }
 }
 
 /** The event in the bytes of a blob. Throws `corrupt` for invalid UTF-8 too. */

@@ -79,7 +79,9 @@ function assertLossless(value: unknown, path: string, code: ErrorCode, parents: 
   if (parents.length >= MAX_JSON_DEPTH) refuse(`is nested deeper than ${MAX_JSON_DEPTH} levels`);
   const inner = [...parents, object];
   if (Array.isArray(object)) {
+    assertNoToJson(object, refuse);
     for (let index = 0; index < object.length; index++) assertLossless(object[index], `${path}[${index}]`, code, inner);
+    if (Object.keys(object).length > object.length) refuse("is an array with properties besides its elements, which JSON drops");
     return;
   }
   if (object instanceof RawJson) refuse("is raw JSON inside another value: rawJson is for the whole of an event's data");
@@ -88,10 +90,24 @@ function assertLossless(value: unknown, path: string, code: ErrorCode, parents: 
     const name = (prototype as { constructor?: { name?: string } }).constructor?.name ?? "object";
     refuse(`is a ${name}, which JSON changes: convert it to plain data first (a date with toISOString)`);
   }
+  assertNoToJson(object, refuse);
   if (Object.getOwnPropertySymbols(object).length > 0) refuse("has a symbol as a key, which JSON drops");
   for (const [key, member] of Object.entries(object)) {
-    if (key === "toJSON" && typeof member === "function") refuse("has a toJSON method: convert it to plain data first");
     if (!key.isWellFormed()) refuse("has a key with half of a surrogate pair");
     assertLossless(member, path === "" ? key : `${path}.${key}`, code, inner);
+  }
+}
+
+/** Own or inherited, enumerable or not: `JSON.stringify` calls it. */
+function assertNoToJson(object: object, refuse: (what: string) => never): void {
+  if ("toJSON" in object && typeof object.toJSON === "function") refuse("has a toJSON method: convert it to plain data first");
+}
+
+/** What is in a text that this package stored. Throws `corrupt`. */
+export function parseStoredJson(text: string, what: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch (cause) {
+    throw new OutboxError("corrupt", `${what} is not JSON: it was written or changed by something else`, { cause });
   }
 }

@@ -1,6 +1,9 @@
 /** The metadata of a pending event blob: enough to order the stream and to see its state in a listing, without reading the blob. */
 import type { EventId } from "./event-id.ts";
 
+/** All metadata of a blob has 8 KiB. */
+const MAX_ENCODED_ERROR = 6_000;
+
 export interface PendingState {
   /** Sequence of the event in its order. */
   readonly sequence: number;
@@ -8,7 +11,7 @@ export interface PendingState {
   readonly previous: number;
   /** How often its handler was started, as far as it was counted: at every failure, and before the start of a suspect (W4). */
   readonly attempts: number;
-  /** What went wrong last; bounded, printable. */
+  /** What went wrong last. Cut to what the metadata has room for. */
   readonly lastError?: string;
 }
 
@@ -21,8 +24,7 @@ export function encodePendingState(state: PendingState): Record<string, string> 
     sequence: String(state.sequence),
     previous: String(state.previous),
     attempts: String(state.attempts),
-    // Metadata travels in HTTP headers: ASCII only.
-    ...(state.lastError === undefined ? {} : { lasterror: encodeURIComponent(state.lastError) }),
+    ...(state.lastError === undefined || state.lastError === "" ? {} : { lasterror: encodeText(state.lastError) }),
   };
 }
 
@@ -43,6 +45,13 @@ export function decodePendingState(metadata: Readonly<Record<string, string>>): 
 function whole(text: string | undefined): number | undefined {
   if (text === undefined || !/^(?:0|[1-9][0-9]{0,14})$/.test(text)) return undefined;
   return Number(text);
+}
+
+/** Metadata travels in HTTP headers: ASCII only. A unit takes up to nine characters, so a long error of few Latin letters is cut. */
+function encodeText(text: string): string {
+  const encoded = encodeURIComponent(text.toWellFormed());
+  if (encoded.length <= MAX_ENCODED_ERROR) return encoded;
+  return encodeURIComponent(text.slice(0, Math.floor(MAX_ENCODED_ERROR / 9)).toWellFormed());
 }
 
 function decodeText(text: string): string {

@@ -1,8 +1,8 @@
 /** One call of `commit` (design §4, C1–C7): load, decide, write, and know whether it happened. */
 import type { Clock } from "../core/clock.ts";
-import { appendToken, encodeCommitReference, findToken, lastNumber, type CommitReference } from "../core/commit-tokens.ts";
+import { appendToken, encodeCommitReferences, findToken, lastNumber, type CommitReference } from "../core/commit-tokens.ts";
 import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
-import { serializeJson } from "../core/json.ts";
+import { parseStoredJson, serializeJson } from "../core/json.ts";
 import { MAX_ENTITY_BYTES, MAX_TRANSACTION_OPERATIONS } from "../core/limits.ts";
 import type { Logger } from "../core/logger.ts";
 import { isReservedRow } from "../core/names.ts";
@@ -21,8 +21,8 @@ const MAX_UNANSWERED = 3;
 
 export interface ResolvedCommitOptions {
   readonly token: string;
-  /** The commit that this call repeats, if its outcome was unknown. */
-  readonly repeats: CommitReference | undefined;
+  /** The attempts that this call repeats, because their outcome was unknown. Each of them may still land. */
+  readonly repeats: readonly CommitReference[];
   readonly idempotencyRow: string | undefined;
   readonly expectedSequence: number | undefined;
   readonly traceparent: string | undefined;
@@ -70,14 +70,14 @@ export class Commit<W extends AnyWorkflow> {
     for (let conflicts = 0; ; conflicts++) {
       const answered = await this.alreadyDone(current);
       if (answered !== undefined) return answered;
-      const outcome = await this.decideAndWrite(current.entity);
-      if (outcome !== "conflict") return outcome;
-      if (conflicts >= this.context.maxConflicts) {
+      if (conflicts > this.context.maxConflicts) {
         throw new OutboxError(
           "conflict",
-          `order ${this.name}: other writers won ${conflicts + 1} times, nothing was written. Repeat the commit.`,
+          `order ${this.name}: other writers won ${conflicts} times, nothing was written. Repeat the commit.`,
         );
       }
+      const outcome = await this.decideAndWrite(current.entity);
+      if (outcome !== "conflict") return outcome;
       await this.context.clock
         .sleep(this.context.random() * Math.min(1_000, 10 * 2 ** conflicts), this.options.signal)
         .catch((cause: unknown) => {
@@ -101,13 +101,19 @@ export class Commit<W extends AnyWorkflow> {
   }
 
   private async alreadyDone({ entity, stored }: Loaded): Promise<CommitResult | undefined> {
-    if (stored !== undefined) return { ...(JSON.parse(stored) as Omit<CommitResult, "repeated">), repeated: true };
-    const { repeats } = this.options;
-    if (repeats === undefined || entity === undefined) return undefined;
-    const mine = await this.wasItMine(entity, repeats);
-    if (mine === "unknown") throw this.outcomeUnknown(repeats, undefined);
-    if (mine === "not-mine") return undefined;
-    return { sequence: repeats.events.at(-1)?.sequence ?? entity.sequence, events: repeats.events, repeated: true };
+    if (stored !== undefined) {
+      const result = parseStoredJson(stored, `the stored result of a commit to order ${this.name}`) as Omit<CommitResult, "repeated">;
+      return { ...result, repeated: true };
+    }
+    if (entity === undefined) return undefined;
+    let unknown = false;
+    for (const attempt of this.options.repeats) {
+      const mine = await this.wasItMine(entity, attempt);
+      if (mine === "mine") return { sequence: attempt.events.at(-1)?.sequence ?? entity.sequence, events: attempt.events, repeated: true };
+      unknown ||= mine === "unknown";
+    }
+    if (unknown) throw this.outcomeUnknown();
+    return undefined;
   }
 
   private async decideAndWrite(entity: OrderEntity | undefined): Promise<CommitResult | "conflict"> {
@@ -199,12 +205,16 @@ export class Commit<W extends AnyWorkflow> {
   private async write(transaction: OrderTransaction, reference: CommitReference): Promise<"written" | "conflict"> {
     for (let unanswered = 1; ; unanswered++) {
       if (transaction.outbox.length > 0) await this.insurance.refresh();
+      if (unanswered === 1) this.assertNotAborted();
       let failure: OutboxError;
       try {
         await this.context.storage.orders.commit(transaction, this.call);
         return "written";
       } catch (error) {
-        if (!isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable", "aborted")) throw error;
+        if (!isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable", "aborted")) {
+          // A refusal says nothing about the transactions sent before it.
+          throw unanswered === 1 ? error : this.outcomeUnknown(reference, error);
+        }
         failure = error;
       }
       let mine: "mine" | "not-mine" | "unknown";
@@ -231,6 +241,11 @@ export class Commit<W extends AnyWorkflow> {
     }
   }
 
+  private assertNotAborted(): void {
+    const { signal } = this.options;
+    if (signal?.aborted === true) throw new OutboxError("aborted", `commit to order ${this.name}`, { cause: signal.reason });
+  }
+
   /** Another writer of the order is a reason to decide again; a row of the application's own that was in the way is the caller's matter. */
   private assertOrderConflict(failure: OutboxError, transaction: OrderTransaction): void {
     const rows = transaction.outbox.length + (transaction.idempotency === undefined ? 1 : 2);
@@ -251,11 +266,13 @@ export class Commit<W extends AnyWorkflow> {
     return (await traceEvent(this.context.storage, this.order, first.id)) ? "mine" : "unknown";
   }
 
-  private outcomeUnknown(reference: CommitReference, cause: unknown): OutboxError {
+  /** @param attempt the one that this call made, if it got that far */
+  private outcomeUnknown(attempt?: CommitReference, cause?: unknown): OutboxError {
+    const attempts = attempt === undefined ? this.options.repeats : [...this.options.repeats, attempt];
     return new OutboxError(
       "outcome-unknown",
       `the commit to order ${this.name} may or may not have happened. Repeat it with this error's details.commitToken, or with the same idempotencyKey.`,
-      { cause, details: { commitToken: encodeCommitReference(reference) } },
+      { cause, details: { commitToken: encodeCommitReferences(attempts) } },
     );
   }
 

@@ -1,4 +1,5 @@
 import { printable } from "../core/errors.ts";
+import { parseStoredJson } from "../core/json.ts";
 import type { OrderId } from "../core/order-id.ts";
 import type { OrderEntity } from "../core/ports.ts";
 import { validate, type OutputOf } from "../core/schema.ts";
@@ -11,14 +12,10 @@ export async function readOrderState<W extends AnyWorkflow>(
   orderId: OrderId,
   entity: OrderEntity | undefined,
 ): Promise<Order<OutputOf<W["state"]>>> {
+  const what = `the stored state of order ${printable(orderId)}`;
   const state =
     entity?.state === undefined
       ? undefined
-      : ((await validate(
-          workflow.state,
-          JSON.parse(entity.state),
-          `the stored state of order ${printable(orderId)}`,
-          "invalid-state",
-        )) as OutputOf<W["state"]>);
+      : ((await validate(workflow.state, parseStoredJson(entity.state, what), what, "invalid-state")) as OutputOf<W["state"]>);
   return { orderId, state, sequence: entity?.sequence ?? 0, lastEventId: entity?.lastEventId };
 }

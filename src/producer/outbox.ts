@@ -5,7 +5,7 @@
  * within the safety delay; losing a wake-up takes two faults.
  */
 import type { Clock } from "../core/clock.ts";
-import { decodeCommitReference } from "../core/commit-tokens.ts";
+import { decodeCommitReferences } from "../core/commit-tokens.ts";
 import { isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import { nextEventId } from "../core/event-id.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
@@ -93,13 +93,12 @@ export function createOutbox<W extends AnyWorkflow>(options: OutboxOptions<W>): 
   }
 
   function resolveCommitOptions(given: CommitOptions): ResolvedCommitOptions {
-    const repeated = given.commitToken === undefined ? undefined : decodeCommitReference(given.commitToken);
     if (given.traceparent !== undefined && !TRACEPARENT.test(given.traceparent)) {
       throw new OutboxError("invalid-option", `traceparent ${printable(given.traceparent, 60)} is not a W3C trace context`);
     }
     return {
-      token: repeated?.token ?? nextEventId(undefined, clock.now(), random),
-      repeats: repeated,
+      token: nextEventId(undefined, clock.now(), random),
+      repeats: given.commitToken === undefined ? [] : decodeCommitReferences(given.commitToken),
       idempotencyRow: given.idempotencyKey === undefined ? undefined : idempotencyRow(given.idempotencyKey),
       expectedSequence:
         given.expectedSequence === undefined

@@ -32,6 +32,9 @@ export interface EventsContext {
 /** Half of a transaction may hold event texts; the rest is for the state and the application's rows. */
 const MAX_INLINE_TRANSACTION_UNITS = MAX_TRANSACTION_BYTES / 2 / 4;
 
+/** What CloudEvents asks of a time; `Date` alone would take `5 Jan`. */
+const RFC_3339 = /^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$/;
+
 /** @throws `unknown-event-type`, `invalid-event`, `too-large` */
 export async function prepareEvents<W extends AnyWorkflow>(
   workflow: W,
@@ -90,10 +93,10 @@ function timeText(input: { readonly type: string; readonly time?: string | Date 
   const { time } = input;
   if (time === undefined) return new Date(nowMs).toISOString();
   const date = new Date(time);
-  if (Number.isNaN(date.getTime())) {
+  if (Number.isNaN(date.getTime()) || (typeof time === "string" && !RFC_3339.test(time))) {
     throw new OutboxError(
       "invalid-event",
-      `the time of ${input.type} for order ${printable(orderId)} is ${printable(String(time), 40)}: an ISO 8601 date and time is needed`,
+      `the time of ${input.type} for order ${printable(orderId)} is ${printable(String(time), 40)}: an ISO 8601 date and time with seconds and zone is needed`,
     );
   }
   return typeof time === "string" ? time : date.toISOString();

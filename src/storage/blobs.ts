@@ -106,10 +106,10 @@ export class AzureBlobs implements Blobs {
       for (const name of names) await batch.deleteBlob(client.getBlobClient(name));
       return (await batchClient.submitBatch(batch, { abortSignal })).subResponses;
     });
-    // A sub-response that is missing counts as a failed one.
+    // A sub-response that is missing counts as a failed one; so does a missing container, which the single delete will tell.
     return names.filter((_name, index) => {
-      const status = subResponses[index]?.status;
-      return status !== 202 && status !== 404;
+      const { status, errorCode } = subResponses[index] ?? {};
+      return status !== 202 && !(status === 404 && errorCode === "BlobNotFound");
     });
   }
 

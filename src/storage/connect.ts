@@ -12,6 +12,7 @@ import { AzureBlobs } from "./blobs.ts";
 import { CallCounter, countingClient } from "./call-counter.ts";
 import { callStorage } from "./call.ts";
 import { legacyHttpClient } from "./legacy-http-client.ts";
+import { lineSeparatorPolicy } from "./line-separator-policy.ts";
 import { AzureOrderLeases } from "./order-leases.ts";
 import { AzureOrdersTable } from "./orders-table.ts";
 import { AzureWakeUpQueue } from "./wake-up-queue.ts";
@@ -71,6 +72,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
     queue: countingClient("queue", httpClient, calls),
     blob: countingClient("blob", httpClient, calls),
   });
+  table.pipeline.addPolicy(lineSeparatorPolicy());
   const leaseContainer = leases.getContainerClient(dashed(LEASE_CONTAINER));
 
   return {
@@ -149,7 +151,9 @@ function connectClients(
     }));
   }
   const { credential } = options;
-  const endpoint = (service: string): string => `https://${checkedAccountName(options.accountName)}.${service}.${checkedSuffix(options.endpointSuffix)}`;
+  const account = checkedAccountName(options.accountName);
+  const suffix = checkedSuffix(options.endpointSuffix);
+  const endpoint = (service: string): string => `https://${account}.${service}.${suffix}`;
   if (typeof credential?.getToken !== "function") {
     throw new OutboxError("invalid-option", "credential is no TokenCredential: use one of @azure/identity, or a connectionString instead");
   }

@@ -227,7 +227,6 @@ export class Round {
 
   /** Drains all streams in parallel and keeps relaying what is committed meanwhile (W9). */
   async #drainAll(): Promise<void> {
-    const { clock, pollMs } = this.#options;
     const running = new Map<OrderStream, Promise<void>>();
     for (;;) {
       for (const stream of this.#streams) {
@@ -241,20 +240,26 @@ export class Round {
         if (!this.#input.wakeable.taken() || !this.#goesOn()) return;
       } else {
         const idle = this.#streams.some((stream) => !running.has(stream) && stream.stopped === undefined);
-        const poll = new AbortController();
-        // Only an idle stream gains from an early look; a busy one reads the outbox when it is done.
-        const tick = idle
-          ? clock.sleep(pollMs, poll.signal).then(
-              () => true,
-              () => false,
-            )
-          : new Promise<never>(() => undefined);
-        const woken = this.#input.wakeable.next(poll.signal);
-        const look = await Promise.race([tick, woken, ...[...running.values()].map((drain) => drain.then(() => false))]);
-        poll.abort();
-        if (!look || !this.#goesOn()) continue;
+        if (!(await this.#newsBefore([...running.values()], idle)) || !this.#goesOn()) continue;
       }
       await this.#lookForMore();
+    }
+  }
+
+  /** True when it is time to look for new commits, false when a drain ended. Only an idle stream gains from an early look. */
+  async #newsBefore(drains: readonly Promise<void>[], idle: boolean): Promise<boolean> {
+    const ended = drains.map((drain) => drain.then(() => false));
+    if (!idle) return Promise.race(ended);
+    const { clock, pollMs } = this.#options;
+    const over = new AbortController();
+    const tick = clock.sleep(pollMs, over.signal).then(
+      () => true,
+      () => false,
+    );
+    try {
+      return await Promise.race([...ended, tick, this.#input.wakeable.next(over.signal)]);
+    } finally {
+      over.abort();
     }
   }
 

@@ -81,6 +81,10 @@ function run(args: readonly string[], environment: Readonly<Record<string, strin
   };
 }
 
+async function nextEvent({ events }: Run): Promise<unknown> {
+  return JSON.parse(((await events.next()) as IteratorYieldResult<string>).value);
+}
+
 describe("handling events", () => {
   let storage: TestStorage;
   let outbox: Outbox<AnyWorkflow>;
@@ -97,8 +101,6 @@ describe("handling events", () => {
 
   const commit = (orderId: string, ...types: readonly string[]): Promise<unknown> =>
     outbox.commit(orderId, () => ({ state: {}, events: types.map((type) => ({ type, data: {} })) }));
-
-  const nextEvent = async ({ events }: Run): Promise<unknown> => JSON.parse(((await events.next()) as IteratorYieldResult<string>).value);
 
   test("committed events are handled in order, whatever the order is called; SIGTERM ends it with 0 (C23, C32, G2)", async () => {
     const orderIds = ["100", "é📦", `<a>&"`, 'o-1\n{"level":"error","message":"forged"}\u001b[2J'];

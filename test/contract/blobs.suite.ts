@@ -54,8 +54,10 @@ export function describeBlobs(connect: Connect): void {
       expect((await storage.blobs.read("events", name))?.metadata).toEqual({ a: "2" });
     });
 
-    it("writeMetadata throws not-found for a blob that is not there", async () => {
-      await failure(storage.blobs.writeMetadata("events", `mail/${newOrder()}/1.json`, {}, '"0x1"'), "not-found");
+    it("writeMetadata throws not-found for a blob that is not there, or precondition-failed as no blob is at that etag", async () => {
+      const name = `mail/${newOrder()}/1.json`;
+      await failure(storage.blobs.writeMetadata("events", name, {}, '"0x1"'), "not-found", "precondition-failed");
+      expect(await storage.blobs.read("events", name)).toBeUndefined();
     });
 
     it("an etag from a listing is as good as one from a write or read", async () => {

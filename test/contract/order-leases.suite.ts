@@ -46,8 +46,11 @@ export function describeOrderLeases(connect: Connect): void {
       expect((await storage.leases.read(order))?.metadata).toEqual({ a: "1" });
     });
 
-    it("C34: acquiring without a blob throws not-found", async () => {
-      await failure(storage.leases.acquire(newOrder(), { id: randomUUID(), durationMs: DURATION_MS, etag: '"0x1"' }), "not-found");
+    it("C34: acquiring without a blob throws not-found, or precondition-failed as no blob is at that etag", async () => {
+      const order = newOrder();
+      const lease = { id: randomUUID(), durationMs: DURATION_MS, etag: '"0x1"' };
+      await failure(storage.leases.acquire(order, lease), "not-found", "precondition-failed");
+      expect(await storage.leases.read(order)).toBeUndefined();
     });
 
     it("acquire keeps the etag and shows as taken", async () => {

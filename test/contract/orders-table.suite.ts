@@ -119,6 +119,17 @@ export function describeOrdersTable(connect: Connect): void {
         expect((await storage.orders.readIdempotency(order, idempotencyRow("long"))) === result).toBe(true);
       });
 
+      it("C19: event text comes back to the unit, whatever characters it has", async () => {
+        const order = newOrder();
+        const text = `{"note":"café \u2028 \u2029 📦 \u0085 <&'> }{ --batch_x--","total":1.0}`;
+        const state = '"}{\\r\\nHTTP/1.1 400 \u2028"';
+        const entity = { sequence: 1, lastEventId: eventId(1), state, commitTokens: [] };
+        await storage.orders.commit(transaction(order, { entity, outbox: [outboxEntity(1, text)] }));
+        const answer = await storage.orders.readOutbox(order);
+        expect(answer.order?.state).toBe(state);
+        expect(answer.outbox[0]?.text).toBe(text);
+      });
+
       it("takes a transaction of exactly 100 operations", async () => {
         const order = newOrder();
         const outbox = Array.from({ length: 99 }, (_, index) => outboxEntity(index + 1));
