@@ -1,5 +1,5 @@
 /** Options are checked and defaulted here, once. A bad one is refused with its name, its value and what is allowed. */
-import { OutboxError, printable } from "./errors.ts";
+import { describeError, OutboxError, printable } from "./errors.ts";
 
 export interface NumberBounds {
   readonly default: number;
@@ -13,8 +13,13 @@ export function wholeNumber(name: string, value: unknown, bounds: NumberBounds):
   if (typeof value !== "number" || !Number.isInteger(value) || value < bounds.min || value > bounds.max) {
     throw new OutboxError(
       "invalid-option",
-      `${name} is ${typeof value === "number" ? value : printable(JSON.stringify(value) ?? String(value), 60)}: a whole number from ${bounds.min} to ${bounds.max} is allowed (default ${bounds.default})`,
+      `${name} is ${valueText(value)}: a whole number from ${bounds.min} to ${bounds.max} is allowed (default ${bounds.default})`,
     );
   }
   return value;
+}
+
+function valueText(value: unknown): string {
+  if (typeof value === "number") return String(value);
+  return printable(typeof value === "string" ? JSON.stringify(value) : describeError(value), 60);
 }

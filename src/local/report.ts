@@ -57,6 +57,9 @@ export function textReport(result: RunResult, { kill }: { readonly kill: boolean
     `Audit: ${audit.events} events of ${audit.orders} orders were committed, ${audit.handled} handled in ${seconds.toFixed(1)} s.`,
     `  duplicates ${audit.duplicates}, out of order ${audit.outOfOrder}, missing ${audit.missing}, unexpected ${audit.unexpected}` +
       (kill ? `, workers killed ${kills}` : ""),
+    ...(audit.unexplainedDuplicates === 0
+      ? []
+      : [`  ${audit.unexplainedDuplicates} of the duplicates without a kill: a storage call had no answer in time, or a lease was lost`]),
     ...(audit.earlier === 0 ? [] : [`  ${audit.earlier} handled events were left by an earlier run and are not counted`]),
     ...findings,
     ...failures.map((text) => `  failed: ${printable(text, MAX_FINDING_LENGTH)}`),

@@ -20,7 +20,8 @@ function assertMetadata(metadata: Metadata, where: string): void {
   let bytes = 0;
   for (const [name, value] of Object.entries(metadata)) {
     // Names come back in lower case from HEAD requests but as they were written from listings.
-    if (!/^[a-z_][a-z0-9_]*$/.test(name)) throw new OutboxError("bug", `metadata name ${printable(name, 60)} of ${where} is no lower-case identifier`);
+    if (!/^[a-z_][a-z0-9_]*$/.test(name))
+      throw new OutboxError("bug", `metadata name ${printable(name, 60)} of ${where} is no lower-case identifier`);
     if (!/^[\x20-\x7E]*$/.test(value) || value.trim() !== value) {
       throw new OutboxError("bug", `metadata ${name} of ${where} has characters outside visible ASCII, or spaces at an end`);
     }

@@ -6,7 +6,7 @@ import type { Container } from "../core/names.ts";
 import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, Metadata } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage } from "./call.ts";
-import type { AnswerReader } from "./storage-error.ts";
+import { readExistingBlob } from "./storage-error.ts";
 
 /** A blob batch holds at most this many deletes. */
 export const MAX_BATCH = 256;
@@ -32,7 +32,7 @@ export class AzureBlobs implements Blobs {
     const what = `create blob ${container}/${name}`;
     const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     const client = this.#container(container).getBlockBlobClient(name);
-    const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExisting }, (abortSignal) =>
+    const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExistingBlob }, (abortSignal) =>
       client.upload(bytes, bytes.length, {
         abortSignal,
         metadata: checked,
@@ -128,10 +128,6 @@ export class AzureBlobs implements Blobs {
     return this.#service.getContainerClient(this.#nameOf(container));
   }
 }
-
-/** Create-only: both statuses say that the blob is there. */
-const readExisting: AnswerReader = ({ status, serviceCode }) =>
-  (status === 409 && serviceCode === "BlobAlreadyExists") || status === 412 ? "already-exists" : undefined;
 
 async function collect(stream: NodeJS.ReadableStream | undefined): Promise<Uint8Array> {
   if (stream === undefined) throw new OutboxError("storage", "the service answered without a body");

@@ -58,7 +58,9 @@ export function subtractCounts(later: CallCounts, earlier: CallCounts): CallCoun
 function combine(a: CallCounts, b: CallCounts, operator: (x: number, y: number) => number): CallCounts {
   const combineRecords = (x: Readonly<Record<string, number>>, y: Readonly<Record<string, number>>): Record<string, number> => {
     const keys = new Set([...Object.keys(x), ...Object.keys(y)]);
-    return Object.fromEntries([...keys].map((key) => [key, operator(x[key] ?? 0, y[key] ?? 0)] as const).filter(([, count]) => count !== 0));
+    return Object.fromEntries(
+      [...keys].map((key) => [key, operator(x[key] ?? 0, y[key] ?? 0)] as const).filter(([, count]) => count !== 0),
+    );
   };
   return {
     total: operator(a.total, b.total),
@@ -77,14 +79,9 @@ export interface RequestLine {
 /** The REST operation of a request, or `Other` for one that this package does not make. Works for host-style and path-style URLs. */
 export function operationOf(service: StorageService, request: RequestLine): string {
   const { pathname, searchParams } = new URL(request.url);
-  switch (service) {
-    case "table":
-      return tableOperation(request.method, pathname);
-    case "queue":
-      return queueOperation(request.method, pathname, searchParams);
-    case "blob":
-      return blobOperation(request.method, searchParams, request.headers.get("x-ms-lease-action"));
-  }
+  if (service === "table") return tableOperation(request.method, pathname);
+  if (service === "queue") return queueOperation(request.method, pathname, searchParams);
+  return blobOperation(request.method, searchParams, request.headers.get("x-ms-lease-action"));
 }
 
 /** How an operation is billed on a general-purpose v2 account (facts: map-rest-apis-transaction-categories). */

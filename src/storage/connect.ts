@@ -92,19 +92,20 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
       };
       await Promise.all([
         create(`table ${table.tableName}`, (abortSignal) => table.createTable({ abortSignal })),
-        ...[WAKE_UP_QUEUE, POISON_QUEUE].map(dashed).map((name) =>
-          create(`queue ${name}`, (abortSignal) => queues.getQueueClient(name).create({ abortSignal })),
-        ),
-        ...[...CONTAINERS, LEASE_CONTAINER].map(dashed).map((name) =>
-          create(`container ${name}`, (abortSignal) => blobs.getContainerClient(name).create({ abortSignal })),
-        ),
+        ...[WAKE_UP_QUEUE, POISON_QUEUE]
+          .map(dashed)
+          .map((name) => create(`queue ${name}`, (abortSignal) => queues.getQueueClient(name).create({ abortSignal }))),
+        ...[...CONTAINERS, LEASE_CONTAINER]
+          .map(dashed)
+          .map((name) => create(`container ${name}`, (abortSignal) => blobs.getContainerClient(name).create({ abortSignal }))),
       ]);
     },
 
     async checkAccount(callOptions) {
       try {
-        const { isHierarchicalNamespaceEnabled } = await callStorage({ what: "check the account", timeoutMs, options: callOptions }, (abortSignal) =>
-          blobs.getAccountInfo({ abortSignal }),
+        const { isHierarchicalNamespaceEnabled } = await callStorage(
+          { what: "check the account", timeoutMs, options: callOptions },
+          (abortSignal) => blobs.getAccountInfo({ abortSignal }),
         );
         if (isHierarchicalNamespaceEnabled !== true) return;
       } catch (error) {
@@ -144,7 +145,10 @@ function connectClients(
   if ("connectionString" in options) {
     const { connectionString } = options;
     return refusingBadConnectionString(connectionString, () => ({
-      table: TableClient.fromConnectionString(connectionString, tableName, { ...tableOptions, allowInsecureConnection: isInsecure(connectionString) }),
+      table: TableClient.fromConnectionString(connectionString, tableName, {
+        ...tableOptions,
+        allowInsecureConnection: isInsecure(connectionString),
+      }),
       queues: QueueServiceClient.fromConnectionString(connectionString, queueOptions),
       blobs: BlobServiceClient.fromConnectionString(connectionString, blobOptions),
       leases: BlobServiceClient.fromConnectionString(connectionString, leaseOptions),

@@ -10,7 +10,7 @@ import type { OrderKey } from "../core/order-id.ts";
 import type { CallOptions, Etag, LeaseBlob, Metadata, OrderLeases } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage, repeatUnavailable } from "./call.ts";
-import { isRefusedUnapplied, type AnswerReader, type ServiceAnswer } from "./storage-error.ts";
+import { isRefusedUnapplied, readExistingBlob, type AnswerReader } from "./storage-error.ts";
 
 /** A renewal that takes longer is given up, so that the next one can still be in time (W5). */
 export const RENEW_TIMEOUT_MS = 5_000;
@@ -47,7 +47,7 @@ export class AzureOrderLeases implements OrderLeases {
 
   async create(order: OrderKey, options?: CallOptions): Promise<LeaseBlob> {
     const what = `create lease blob of order ${order}`;
-    const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExisting }, (signal) =>
+    const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExistingBlob }, (signal) =>
       repeatUnavailable(signal, () =>
         this.#container.getBlockBlobClient(order).upload("", 0, { abortSignal: signal, conditions: { ifNoneMatch: "*" } }),
       ),
@@ -106,30 +106,18 @@ export class AzureOrderLeases implements OrderLeases {
 }
 
 function stateOf(leaseState: string | undefined): LeaseBlob["state"] {
-  switch (leaseState) {
-    case "leased":
-    case "breaking":
-      return "taken";
-    case "expired":
-    case "broken":
-      return "abandoned";
-    default:
-      return "free";
-  }
+  if (leaseState === "leased" || leaseState === "breaking") return "taken";
+  return leaseState === "expired" || leaseState === "broken" ? "abandoned" : "free";
 }
 
-/** Create-only: both statuses say that the blob is there. */
-const readExisting: AnswerReader = ({ status }) => (status === 409 || status === 412 ? "already-exists" : undefined);
-
-const readTaken: AnswerReader = ({ status, serviceCode = "" }) => {
-  if (status === 409) return "lease-taken";
-  return status === 412 && serviceCode.startsWith("Lease") ? "lease-taken" : undefined;
-};
+/** Whatever the service dislikes about the present lease, it is somebody else's. */
+const readTaken: AnswerReader = ({ serviceCode }) => (serviceCode?.startsWith("Lease") ? "lease-taken" : undefined);
 
 /** For calls whose only condition is the lease id: any refusal means it is not ours, a missing blob too. */
-const readLost: AnswerReader = ({ status }: ServiceAnswer) => (status === 404 || status === 409 || status === 412 ? "lease-lost" : undefined);
+const readLost: AnswerReader = ({ status }) => (status === 404 || status === 409 || status === 412 ? "lease-lost" : undefined);
 
-const readLostOrChanged: AnswerReader = (answer) => (answer.status === 412 && answer.serviceCode === "ConditionNotMet" ? "precondition-failed" : readLost(answer));
+const readLostOrChanged: AnswerReader = (answer) =>
+  answer.status === 412 && answer.serviceCode === "ConditionNotMet" ? "precondition-failed" : readLost(answer);
 
 /** Rounded up: the service may keep a lease for longer than its holder believes, never shorter. */
 function leaseSeconds(durationMs: number): number {

@@ -66,7 +66,8 @@ function applicationOperation(order: OrderKey, { action, rowKey, etag, propertie
       return { action, rowKey, properties };
     case "update":
       // Without it the SDK would overwrite whatever is there (C04).
-      if (etag === undefined || etag === "" || etag === "*") throw new OutboxError("invalid-state", `${where}: an update needs the etag it was read at`);
+      if (etag === undefined || etag === "" || etag === "*")
+        throw new OutboxError("invalid-state", `${where}: an update needs the etag it was read at`);
       return { action: "replace", rowKey, etag, properties };
     case "delete":
       return { action, rowKey };
@@ -82,10 +83,11 @@ export function assertApplicationRow(order: OrderKey, rowKey: string): void {
   const refuse = (what: string): never => {
     throw new OutboxError("invalid-state", `row key ${JSON.stringify(printable(rowKey, 60))} of order ${order} ${what}`);
   };
-  if (rowKey.length === 0 || rowKey.length > MAX_KEY_LENGTH) refuse(`has ${rowKey.length} UTF-16 units: 1 to ${MAX_KEY_LENGTH} are allowed`);
+  if (rowKey.length === 0 || rowKey.length > MAX_KEY_LENGTH)
+    refuse(`has ${rowKey.length} UTF-16 units: 1 to ${MAX_KEY_LENGTH} are allowed`);
   if (!rowKey.isWellFormed()) refuse("contains half of a surrogate pair");
   // The service refuses / \ # ? and control characters; SDK and emulator stumble over % { } in transactions.
-  if (/[/\\#?%{}\u0000-\u001F\u007F-\u009F]/.test(rowKey)) refuse("contains a control character or one of / \\ # ? % { }, which keys can't hold");
+  if (/[/\\#?%{}\p{Cc}]/u.test(rowKey)) refuse("contains a control character or one of / \\ # ? % { }, which keys can't hold");
   if (isReservedRow(rowKey)) refuse("belongs to the outbox itself");
 }
 
@@ -126,7 +128,8 @@ export function decodeOrder(order: OrderKey, { etag, properties }: Row): OrderEn
     throw corrupt("has no valid lastEventId");
   }
   const state = textOf(properties, "state");
-  if (typeof deleted !== "boolean" || deleted !== (state === undefined)) throw corrupt("has a state that does not go with its deleted flag");
+  if (typeof deleted !== "boolean" || deleted !== (state === undefined))
+    throw corrupt("has a state that does not go with its deleted flag");
   const commitTokens = tokensOf(properties["commitTokens"]);
   if (commitTokens === undefined) throw corrupt("has no valid commitTokens");
   return { etag, sequence, lastEventId: lastEventId as EventId | undefined, state, commitTokens };
@@ -135,7 +138,8 @@ export function decodeOrder(order: OrderKey, { etag, properties }: Row): OrderEn
 /** The result in an idempotency row. Throws `corrupt`. */
 export function decodeIdempotency(order: OrderKey, { rowKey, properties }: Row): string {
   const result = textOf(properties, "result");
-  if (result === undefined) throw new OutboxError("corrupt", `row ${rowKey} of order ${order} has no result: it was written or changed by something else`);
+  if (result === undefined)
+    throw new OutboxError("corrupt", `row ${rowKey} of order ${order} has no result: it was written or changed by something else`);
   return result;
 }
 
@@ -162,7 +166,8 @@ function decodeOutboxEntity({ rowKey, properties }: Row): OutboxEntity | undefin
   const text = textOf(properties, "event");
   const { payload } = properties;
   const payloadBlob = typeof payload === "string" ? payload : undefined;
-  if (id === undefined || sequence === undefined || sequence === 0 || (text === undefined) === (payloadBlob === undefined)) return undefined;
+  if (id === undefined || sequence === undefined || sequence === 0 || (text === undefined) === (payloadBlob === undefined))
+    return undefined;
   return { id, sequence, text, payloadBlob };
 }
 

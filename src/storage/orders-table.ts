@@ -103,7 +103,7 @@ export class AzureOrdersTable implements OrdersTable {
     try {
       const entity = await callStorage(
         { what: `read row ${rowKey} of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readMissingRow },
-        (abortSignal) => this.#table.getEntity<Record<string, unknown>>(order, rowKey, { abortSignal }),
+        (abortSignal) => this.#table.getEntity(order, rowKey, { abortSignal }),
       );
       return toRow(entity, rowKey);
     } catch (error) {
@@ -126,7 +126,7 @@ export class AzureOrdersTable implements OrdersTable {
       const settings = continuationToken === undefined ? {} : { continuationToken };
       const page = await callStorage({ what, timeoutMs: this.#timeoutMs, options }, async (abortSignal) => {
         const queryOptions = { filter, ...(select === undefined ? {} : { select }) };
-        const { value } = await this.#table.listEntities<Record<string, unknown>>({ abortSignal, queryOptions }).byPage(settings).next();
+        const { value } = await this.#table.listEntities({ abortSignal, queryOptions }).byPage(settings).next();
         return value;
       });
       for (const entity of page ?? []) rows.push(toRow(entity, entity.rowKey ?? ""));
@@ -152,16 +152,11 @@ function readMissingRow({ status, serviceCode }: ServiceAnswer): "precondition-f
 /** Only the fourth element's etag is a condition; one inside the entity would be ignored and the row overwritten (C04). */
 function toAction(partitionKey: OrderKey, operation: RowOperation): TransactionAction {
   const { rowKey } = operation;
-  switch (operation.action) {
-    case "insert":
-      return ["create", { partitionKey, rowKey, ...toSdkProperties(operation.properties) }];
-    case "replace":
-      return ["update", { partitionKey, rowKey, ...toSdkProperties(operation.properties) }, "Replace", { etag: operation.etag }];
-    case "upsert":
-      return ["upsert", { partitionKey, rowKey, ...toSdkProperties(operation.properties) }, "Replace"];
-    case "delete":
-      return ["delete", { partitionKey, rowKey }];
-  }
+  if (operation.action === "delete") return ["delete", { partitionKey, rowKey }];
+  const entity = { partitionKey, rowKey, ...toSdkProperties(operation.properties) };
+  if (operation.action === "insert") return ["create", entity];
+  if (operation.action === "upsert") return ["upsert", entity, "Replace"];
+  return ["update", entity, "Replace", { etag: operation.etag }];
 }
 
 /** What the SDK mixes into the properties: `Timestamp` is renamed, other service fields start with `odata.`. */

@@ -25,7 +25,8 @@ export function assertTransactionFits(order: OrderKey, operations: readonly RowO
   let requestBytes = 0;
   for (const operation of operations) {
     const entityBytes = entityBytesOf(order, operation);
-    if (entityBytes > MAX_ENTITY_BYTES) refuse(`has ${entityBytes} bytes in row ${operation.rowKey}`, `${MAX_ENTITY_BYTES} fit into an entity`);
+    if (entityBytes > MAX_ENTITY_BYTES)
+      refuse(`has ${entityBytes} bytes in row ${operation.rowKey}`, `${MAX_ENTITY_BYTES} fit into an entity`);
     requestBytes += requestBytesOf(order, operation);
   }
   if (requestBytes > MAX_TRANSACTION_BYTES) refuse(`has ${requestBytes} bytes`, `${MAX_TRANSACTION_BYTES} fit into a transaction`);
@@ -50,7 +51,10 @@ function bodyBytes(order: OrderKey, { rowKey, properties }: { readonly rowKey: s
     return value;
   });
   // The name and type annotation of a typed property: `"name@odata.type":"Edm.DateTime",`.
-  const annotations = Object.entries(properties).reduce((sum, [name, value]) => sum + (typeof value === "string" ? 0 : 30 + 3 * name.length), 0);
+  const annotations = Object.entries(properties).reduce(
+    (sum, [name, value]) => sum + (typeof value === "string" ? 0 : 30 + 3 * name.length),
+    0,
+  );
   return Buffer.byteLength(json) + annotations;
 }
 

@@ -16,6 +16,10 @@ export interface ServiceAnswer {
 /** A port's own reading of an answer; undefined leaves it to the general table. */
 export type AnswerReader = (answer: ServiceAnswer) => ErrorCode | undefined;
 
+/** For create-only blobs: the service says 409 or, where it looks at the condition first, 412. */
+export const readExistingBlob: AnswerReader = ({ status, serviceCode }) =>
+  serviceCode === "BlobAlreadyExists" || status === 412 ? "already-exists" : undefined;
+
 const TOO_LARGE: ReadonlySet<string> = new Set([
   "EntityTooLarge",
   "MessageTooLarge",
@@ -48,7 +52,10 @@ export function answerOf(error: unknown): ServiceAnswer | undefined {
   if (typeof statusCode !== "number" || !isRestError(error)) return undefined;
   const { errorCode, odataError } = fieldsOf(details);
   const candidates = [errorCode, fieldsOf(odataError).code, code];
-  return { status: statusCode, serviceCode: candidates.find((candidate) => typeof candidate === "string" && candidate !== "") as string | undefined };
+  return {
+    status: statusCode,
+    serviceCode: candidates.find((candidate) => typeof candidate === "string" && candidate !== "") as string | undefined,
+  };
 }
 
 /** True if the service refused the request before it did anything: it is busy, so repeating is safe. */
@@ -78,7 +85,8 @@ function codeWithoutAnswer(error: unknown): ErrorCode {
   const { name, code, statusCode } = fieldsOf(error);
   // @azure/identity: the credential itself failed. A busy token endpoint is no refusal.
   if (name === "AuthenticationError" && typeof statusCode === "number" && isTransient(statusCode)) return "unavailable";
-  if (name === "AuthenticationError" || name === "AggregateAuthenticationError" || name === "CredentialUnavailableError") return "forbidden";
+  if (name === "AuthenticationError" || name === "AggregateAuthenticationError" || name === "CredentialUnavailableError")
+    return "forbidden";
   // Node and OpenSSL errors: nothing was heard from the service, or not all of it.
   if (typeof code === "string" && /^(?:E[A-Z]|ERR_SSL|ERR_TLS|CERT_|REQUEST_SEND_ERROR$|UNABLE_TO)/.test(code)) return "unavailable";
   return "storage";

@@ -40,28 +40,28 @@ export function assertProperties(properties: Readonly<Record<string, unknown>>, 
 function faultOfName(name: string): string | undefined {
   if (RESERVED_NAMES.has(name.toLowerCase())) return "has a reserved name";
   if (name.length > MAX_NAME_LENGTH) return `has a name of ${name.length} characters, at most ${MAX_NAME_LENGTH} are allowed`;
-  if (!/^[\p{L}_][\p{L}\p{Nd}_]*$/u.test(name)) return "has a name that is no identifier: letters, digits and _ are allowed, no digit first";
+  if (!/^[\p{L}_][\p{L}\p{Nd}_]*$/u.test(name))
+    return "has a name that is no identifier: letters, digits and _ are allowed, no digit first";
   return undefined;
 }
 
 function faultOfValue(value: unknown): string | undefined {
-  switch (typeof value) {
-    case "boolean":
-      return undefined;
-    case "string":
-      if (!value.isWellFormed()) return "contains half of a surrogate pair, which storage would replace";
-      if (value.length > MAX_STRING_UNITS) return `has ${value.length} UTF-16 units, at most ${MAX_STRING_UNITS} are allowed`;
-      return undefined;
-    case "number":
-      if (!Number.isFinite(value)) return `is ${value}, which the table can't hold`;
-      return Object.is(value, -0) ? "is -0, which the table turns into 0" : undefined;
-    case "bigint":
-      return value < -INT64 || value >= INT64 ? "is outside the range of Int64" : undefined;
-    case "object":
-      return faultOfObject(value);
-    default:
-      return `is ${typeof value}, which the table can't hold: leave the property out`;
-  }
+  if (typeof value === "boolean") return undefined;
+  if (typeof value === "string") return faultOfText(value);
+  if (typeof value === "number") return faultOfNumber(value);
+  if (typeof value === "bigint") return value < -INT64 || value >= INT64 ? "is outside the range of Int64" : undefined;
+  if (typeof value === "object") return faultOfObject(value);
+  return `is ${typeof value}, which the table can't hold: leave the property out`;
+}
+
+function faultOfText(value: string): string | undefined {
+  if (!value.isWellFormed()) return "contains half of a surrogate pair, which storage would replace";
+  return value.length > MAX_STRING_UNITS ? `has ${value.length} UTF-16 units, at most ${MAX_STRING_UNITS} are allowed` : undefined;
+}
+
+function faultOfNumber(value: number): string | undefined {
+  if (!Number.isFinite(value)) return `is ${value}, which the table can't hold`;
+  return Object.is(value, -0) ? "is -0, which the table turns into 0" : undefined;
 }
 
 function faultOfObject(value: object | null): string | undefined {
@@ -87,17 +87,8 @@ export function toSdkValue(value: TableValue): unknown {
 export function fromSdkValue(value: unknown): TableValue | undefined {
   if (value instanceof Uint8Array) return new Uint8Array(value);
   if (value instanceof Date) return value;
-  switch (typeof value) {
-    case "string":
-    case "number":
-    case "boolean":
-    case "bigint":
-      return value;
-    case "object":
-      return textOfTyped(value);
-    default:
-      return undefined;
-  }
+  if (typeof value === "string" || typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return value;
+  return typeof value === "object" ? textOfTyped(value) : undefined;
 }
 
 /** Types of other writers that JavaScript has no value for, a Guid for one, arrive as `{ type, value }`. */

@@ -11,7 +11,8 @@ export async function connectAccount(connectionString: string): Promise<Harness>
   const leases = BlobServiceClient.fromConnectionString(connectionString).getContainerClient(`${storage.prefix}-${LEASE_CONTAINER}`);
   return {
     storage,
-    putForeignRow: async (partitionKey, rowKey, properties) => void (await table.upsertEntity({ partitionKey, rowKey, ...properties }, "Replace")),
+    putForeignRow: async (partitionKey, rowKey, properties) =>
+      void (await table.upsertEntity({ partitionKey, rowKey, ...properties }, "Replace")),
     breakLease: async (order) => void (await leases.getBlobClient(order).getBlobLeaseClient().breakLease(0)),
     deleteLeaseBlob: async (order) => {
       await leases.getBlobClient(order).getBlobLeaseClient().breakLease(0);

@@ -41,7 +41,9 @@ export function describeBlobs(connect: Connect): void {
 
     it("W11: of eight creators exactly one wins", async () => {
       const name = `mail/${newOrder()}/1.json`;
-      const outcomes = await Promise.allSettled(Array.from({ length: 8 }, (_, index) => storage.blobs.create("events", name, bytes(String(index)), {})));
+      const outcomes = await Promise.allSettled(
+        Array.from({ length: 8 }, (_, index) => storage.blobs.create("events", name, bytes(String(index)), {})),
+      );
       expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
     });
 
@@ -92,7 +94,9 @@ export function describeBlobs(connect: Connect): void {
       await storage.blobs.create("archive", `${prefix}1.json`, bytes(""), {});
       const expected = ["0", "B", "Z", "_", "a", "b", "~"];
       expect(await names(prefix)).toEqual(expected.map((name) => `${prefix}${name}.json`));
-      expect((await listed(prefix)).map(({ metadata }) => metadata)).toEqual(expected.map((name) => ({ name: name.charCodeAt(0).toString() })));
+      expect((await listed(prefix)).map(({ metadata }) => metadata)).toEqual(
+        expected.map((name) => ({ name: name.charCodeAt(0).toString() })),
+      );
     });
 
     it("a listing of nothing is empty", async () => {

@@ -43,6 +43,12 @@ export function transaction(order: OrderKey, changes: Partial<OrderTransaction> 
   };
 }
 
+/** `value`, which must be there. */
+export function present<Value>(value: Value | undefined): Value {
+  if (value === undefined) throw new Error("nothing is there");
+  return value;
+}
+
 /** Waits for `promise` to fail with one of `codes`; returns the error. */
 export async function failure(promise: Promise<unknown>, ...codes: readonly ErrorCode[]): Promise<Error> {
   const error: unknown = await promise.then(

@@ -13,7 +13,8 @@ export function describeOrdersTable(connect: Connect): void {
       storage = harness.storage;
     });
 
-    const commitRow = (order: OrderKey, row: ApplicationEntity): Promise<void> => storage.orders.commit(transaction(order, { entities: [row] }));
+    const commitRow = (order: OrderKey, row: ApplicationEntity): Promise<void> =>
+      storage.orders.commit(transaction(order, { entities: [row] }));
 
     describe("commit", () => {
       it("G1: stores order, events, idempotency result and the application's rows together", async () => {
@@ -69,7 +70,9 @@ export function describeOrdersTable(connect: Connect): void {
         await storage.orders.commit(transaction(order));
         const before = await storage.orders.readOrder(order);
         await failure(
-          storage.orders.commit(transaction(order, { etag: before?.etag, entity: { sequence: 9, lastEventId: eventId(9), state: "{}", commitTokens: [] } })),
+          storage.orders.commit(
+            transaction(order, { etag: before?.etag, entity: { sequence: 9, lastEventId: eventId(9), state: "{}", commitTokens: [] } }),
+          ),
           "already-exists",
         );
         expect(await storage.orders.readOrder(order)).toEqual(before);
@@ -87,7 +90,11 @@ export function describeOrdersTable(connect: Connect): void {
 
       it("C7: a tombstone keeps sequence and last event id, and loses every piece of the state", async () => {
         const order = newOrder();
-        await storage.orders.commit(transaction(order, { entity: { sequence: 1, lastEventId: eventId(1), state: JSON.stringify("x".repeat(90_000)), commitTokens: [] } }));
+        await storage.orders.commit(
+          transaction(order, {
+            entity: { sequence: 1, lastEventId: eventId(1), state: JSON.stringify("x".repeat(90_000)), commitTokens: [] },
+          }),
+        );
         const etag = (await storage.orders.readOrder(order))?.etag;
         const tombstone = { sequence: 2, lastEventId: eventId(2), state: undefined, commitTokens: ["t"] };
         await storage.orders.commit(transaction(order, { etag, entity: tombstone, outbox: [outboxEntity(2)] }));
@@ -133,7 +140,9 @@ export function describeOrdersTable(connect: Connect): void {
       it("takes a transaction of exactly 100 operations", async () => {
         const order = newOrder();
         const outbox = Array.from({ length: 99 }, (_, index) => outboxEntity(index + 1));
-        await storage.orders.commit(transaction(order, { entity: { sequence: 99, lastEventId: eventId(99), state: "{}", commitTokens: [] }, outbox }));
+        await storage.orders.commit(
+          transaction(order, { entity: { sequence: 99, lastEventId: eventId(99), state: "{}", commitTokens: [] }, outbox }),
+        );
         expect((await storage.orders.readOutbox(order)).outbox).toEqual(outbox);
       });
 
@@ -239,38 +248,53 @@ export function describeOrdersTable(connect: Connect): void {
         expect(await storage.orders.readOrder(order)).toBeUndefined();
       });
 
-      it.each(["order", "order-lines", "outbox:x", "idempotency:k", "", "a/b", "a\\b", "a#b", "a?b", "a\u0001b", "a%b", "a{b}", "\uDC00", "x".repeat(513)])(
-        "row key %j is refused with invalid-state",
+      it.each([
+        "order",
+        "order-lines",
+        "outbox:x",
+        "idempotency:k",
+        "",
+        "a/b",
+        "a\\b",
+        "a#b",
+        "a?b",
+        "a\u0001b",
+        "a%b",
+        "a{b}",
+        "\uDC00",
+        "x".repeat(513),
+      ])("row key %j is refused with invalid-state", async (rowKey) => {
+        const order = newOrder();
+        await failure(commitRow(order, { action: "upsert", rowKey, properties: {} }), "invalid-state");
+        await failure(storage.orders.readEntity(order, rowKey), "invalid-state");
+        expect(await storage.orders.readOrder(order)).toBeUndefined();
+      });
+
+      it.each(["line:1", "o", "outbox;", "Order", "zażółć", "it's", "a b", "a+b", "a&b=c", "x".repeat(512)])(
+        "row key %j works for every action",
         async (rowKey) => {
           const order = newOrder();
-          await failure(commitRow(order, { action: "upsert", rowKey, properties: {} }), "invalid-state");
-          await failure(storage.orders.readEntity(order, rowKey), "invalid-state");
-          expect(await storage.orders.readOrder(order)).toBeUndefined();
+          await commitRow(order, { action: "insert", rowKey, properties: { n: 1 } });
+          const etag = (await storage.orders.readEntity(order, rowKey))?.etag ?? "";
+          const commit = async (sequence: number, row: ApplicationEntity): Promise<void> => {
+            const current = await storage.orders.readOrder(order);
+            await storage.orders.commit(
+              transaction(order, {
+                etag: current?.etag,
+                entity: { sequence, lastEventId: eventId(sequence), state: "{}", commitTokens: [] },
+                outbox: [outboxEntity(sequence)],
+                entities: [row],
+              }),
+            );
+          };
+          await commit(2, { action: "update", rowKey, etag, properties: { m: 2 } });
+          expect((await storage.orders.readEntity(order, rowKey))?.properties).toEqual({ m: 2 });
+          await commit(3, { action: "upsert", rowKey, properties: { k: 3 } });
+          expect((await storage.orders.readEntity(order, rowKey))?.properties).toEqual({ k: 3 });
+          await commit(4, { action: "delete", rowKey });
+          expect(await storage.orders.readEntity(order, rowKey)).toBeUndefined();
         },
       );
-
-      it.each(["line:1", "o", "outbox;", "Order", "zażółć", "it's", "a b", "a+b", "a&b=c", "x".repeat(512)])("row key %j works for every action", async (rowKey) => {
-        const order = newOrder();
-        await commitRow(order, { action: "insert", rowKey, properties: { n: 1 } });
-        const etag = (await storage.orders.readEntity(order, rowKey))?.etag ?? "";
-        const commit = async (sequence: number, row: ApplicationEntity): Promise<void> => {
-          const current = await storage.orders.readOrder(order);
-          await storage.orders.commit(
-            transaction(order, {
-              etag: current?.etag,
-              entity: { sequence, lastEventId: eventId(sequence), state: "{}", commitTokens: [] },
-              outbox: [outboxEntity(sequence)],
-              entities: [row],
-            }),
-          );
-        };
-        await commit(2, { action: "update", rowKey, etag, properties: { m: 2 } });
-        expect((await storage.orders.readEntity(order, rowKey))?.properties).toEqual({ m: 2 });
-        await commit(3, { action: "upsert", rowKey, properties: { k: 3 } });
-        expect((await storage.orders.readEntity(order, rowKey))?.properties).toEqual({ k: 3 });
-        await commit(4, { action: "delete", rowKey });
-        expect(await storage.orders.readEntity(order, rowKey)).toBeUndefined();
-      });
 
       it("C04: an update at a stale etag is refused and rolls everything back", async () => {
         const order = newOrder();
@@ -281,7 +305,10 @@ export function describeOrdersTable(connect: Connect): void {
         const entity = { sequence: 2, lastEventId: eventId(2), state: "{}", commitTokens: [] };
         await storage.orders.commit(transaction(order, { etag: first?.etag, entity, outbox: [outboxEntity(2)], entities: [row] }));
         const second = await storage.orders.readOrder(order);
-        await failure(storage.orders.commit(transaction(order, { etag: second?.etag, entity, outbox: [outboxEntity(3)], entities: [row] })), "precondition-failed");
+        await failure(
+          storage.orders.commit(transaction(order, { etag: second?.etag, entity, outbox: [outboxEntity(3)], entities: [row] })),
+          "precondition-failed",
+        );
         expect(await storage.orders.readOrder(order)).toEqual(second);
       });
 
@@ -385,7 +412,8 @@ export function describeOrdersTable(connect: Connect): void {
         }
         return order;
       };
-      const left = async (order: OrderKey): Promise<readonly number[]> => (await storage.orders.readOutbox(order)).outbox.map(({ sequence }) => sequence);
+      const left = async (order: OrderKey): Promise<readonly number[]> =>
+        (await storage.orders.readOutbox(order)).outbox.map(({ sequence }) => sequence);
 
       it("deletes what it is told, and nothing else", async () => {
         const order = await commitEvents(4);
@@ -409,7 +437,10 @@ export function describeOrdersTable(connect: Connect): void {
       it("deletes more than one transaction holds", async () => {
         const order = await commitEvents(130);
         await storage.orders.deleteOutbox(order, [eventId(105)]);
-        await storage.orders.deleteOutbox(order, Array.from({ length: 129 }, (_, index) => eventId(index + 1)));
+        await storage.orders.deleteOutbox(
+          order,
+          Array.from({ length: 129 }, (_, index) => eventId(index + 1)),
+        );
         expect(await left(order)).toEqual([130]);
       });
     });

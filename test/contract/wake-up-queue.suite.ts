@@ -1,6 +1,6 @@
 import { beforeEach, describe, expect, it } from "vitest";
 import { MAX_HIDDEN_MS, type ReceivedWakeUp, type Storage } from "../../src/core/ports.ts";
-import { failure, type Connect } from "./harness.ts";
+import { failure, present, type Connect } from "./harness.ts";
 
 const HIDDEN_MS = 60_000;
 
@@ -14,7 +14,7 @@ export function describeWakeUpQueue(connect: Connect): void {
 
     const receiveOne = async (): Promise<ReceivedWakeUp> => {
       const [wakeUp] = await storage.wakeUps.receive(1, HIDDEN_MS);
-      return wakeUp ?? expect.fail("no message");
+      return present(wakeUp);
     };
 
     it("C23: carries a text unchanged", async () => {

@@ -67,7 +67,10 @@ describe("event ids (C1, design §4.3)", () => {
   });
 
   test("property: any walk of clocks and random numbers gives growing, valid ids", () => {
-    const step = fc.record({ now: fc.integer({ min: NOW - 10 * MINUTE, max: NOW + 10 * MINUTE }), random: fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }) });
+    const step = fc.record({
+      now: fc.integer({ min: NOW - 10 * MINUTE, max: NOW + 10 * MINUTE }),
+      random: fc.double({ min: 0, max: 1, noNaN: true, maxExcluded: true }),
+    });
     fc.assert(
       fc.property(fc.array(step, { minLength: 2, maxLength: 50 }), (steps) => {
         let last: EventId | undefined;

@@ -26,7 +26,16 @@ const anyHead: fc.Arbitrary<EventHead> = fc.record({
 const anyJsonText = fc.oneof(
   fc.json(),
   fc.jsonValue().map((value) => JSON.stringify(value, undefined, 2)),
-  fc.constantFrom("9007199254740993", "1.0", "1e5", "-0", ' {"a" : 1 , "a":2}\r\n', '"\u2028\u{1F4E6}"', '{"x":",\\"data\\":"}', '[{"data":{"data":1}}]'),
+  fc.constantFrom(
+    "9007199254740993",
+    "1.0",
+    "1e5",
+    "-0",
+    ' {"a" : 1 , "a":2}\r\n',
+    '"\u2028\u{1F4E6}"',
+    '{"x":",\\"data\\":"}',
+    '[{"data":{"data":1}}]',
+  ),
 );
 
 describe("event bytes are final at commit (design §3, C19)", () => {
@@ -86,7 +95,7 @@ describe("hostile event texts are corrupt, never a crash", () => {
     ["data only", '{"data":{}}'],
     ["no data", '{"specversion":"1.0"}'],
     ["a head that is no object", '[1,"data":2}'],
-    ["a text without its end", text.slice(0, -1)],
+    ["a text without its end", text.slice(0, -2)],
     ["a text without its beginning", text.slice(1)],
     ["another specversion", text.replace("1.0", "0.3")],
     ["an id that is no ULID", text.replace("01JZ0000000000000000000001", "1")],
@@ -114,9 +123,20 @@ describe("hostile event texts are corrupt, never a crash", () => {
   });
 
   test("property: any text, and any damage to an event, decodes or is corrupt", () => {
-    const damaged = fc.tuple(fc.nat(text.length), fc.nat(8), fc.string({ maxLength: 4 })).map(([at, length, patch]) => text.slice(0, at) + patch + text.slice(at + length));
+    const damaged = fc
+      .tuple(fc.nat(text.length), fc.nat(8), fc.string({ maxLength: 4 }))
+      .map(([at, length, patch]) => text.slice(0, at) + patch + text.slice(at + length));
     const attributes = fc.record(
-      { specversion: fc.constant("1.0"), id: fc.constant(eventId(1)), sequence: fc.constant("1"), type: fc.anything(), source: fc.anything(), subject: fc.anything(), time: fc.anything(), data: fc.anything() },
+      {
+        specversion: fc.constant("1.0"),
+        id: fc.constant(eventId(1)),
+        sequence: fc.constant("1"),
+        type: fc.anything(),
+        source: fc.anything(),
+        subject: fc.anything(),
+        time: fc.anything(),
+        data: fc.anything(),
+      },
       { requiredKeys: [] },
     );
     const otherEvents = attributes.map((value) => {

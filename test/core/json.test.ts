@@ -78,7 +78,16 @@ describe("values that JSON or the table would drop or change (C6, C25)", () => {
   });
 
   test("property: any value is refused with our error, or JSON.parse gives an equal one back", () => {
-    const anything = fc.anything({ withBigInt: true, withDate: true, withMap: true, withSet: true, withNullPrototype: true, withSparseArray: true, withTypedArray: true, withBoxedValues: true });
+    const anything = fc.anything({
+      withBigInt: true,
+      withDate: true,
+      withMap: true,
+      withSet: true,
+      withNullPrototype: true,
+      withSparseArray: true,
+      withTypedArray: true,
+      withBoxedValues: true,
+    });
     fc.assert(
       fc.property(fc.oneof(anything, fc.jsonValue()), (value) => {
         let text: string;

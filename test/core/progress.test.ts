@@ -17,13 +17,19 @@ const anyProgress: fc.Arbitrary<Progress> = fc.record({
   relayed: sequences,
   streams: fc.dictionary(
     fc.stringMatching(/^[a-z](?:-?[a-z0-9]+)*$/).filter((name) => name.length <= 50),
-    fc.record({ sequence: sequences, relayed: sequences }).map(({ sequence, relayed }) => ({ sequence, id: sequence === 0 ? undefined : eventId(sequence), relayed })),
+    fc
+      .record({ sequence: sequences, relayed: sequences })
+      .map(({ sequence, relayed }) => ({ sequence, id: sequence === 0 ? undefined : eventId(sequence), relayed })),
     { maxKeys: 10, noNullPrototype: true },
   ),
 });
 
 /** Values that other programs, or bugs, might leave in metadata. */
-const hostileText = fc.oneof(fc.string(), fc.json(), fc.constantFrom("", "null", "[]", "{}", "0", "-1", "1e3", "NaN", '{"v":1}', '{"v":2,"clean":1,"relayed":1,"streams":{}}'));
+const hostileText = fc.oneof(
+  fc.string(),
+  fc.json(),
+  fc.constantFrom("", "null", "[]", "{}", "0", "-1", "1e3", "NaN", '{"v":1}', '{"v":2,"clean":1,"relayed":1,"streams":{}}'),
+);
 
 describe("progress on the lease blob (design §3, W2)", () => {
   test("a blob without metadata is an order without progress", () => {
@@ -75,13 +81,19 @@ describe("progress on the lease blob (design §3, W2)", () => {
 
   test("property: any metadata decodes or is corrupt, and nothing else", () => {
     fc.assert(
-      fc.property(fc.oneof(fc.dictionary(fc.string(), hostileText), hostileText.map((progress) => ({ progress }))), (metadata) => {
-        try {
-          decodeProgress(metadata);
-        } catch (error) {
-          expect(error).toMatchObject({ name: "OutboxError", code: "corrupt" });
-        }
-      }),
+      fc.property(
+        fc.oneof(
+          fc.dictionary(fc.string(), hostileText),
+          hostileText.map((progress) => ({ progress })),
+        ),
+        (metadata) => {
+          try {
+            decodeProgress(metadata);
+          } catch (error) {
+            expect(error).toMatchObject({ name: "OutboxError", code: "corrupt" });
+          }
+        },
+      ),
       { numRuns: 500 },
     );
   });
@@ -92,7 +104,10 @@ const anyState: fc.Arbitrary<PendingState> = fc
     sequence: fc.integer({ min: 1, max: 999_999_999_999_999 }),
     previous: fc.nat(),
     attempts: fc.nat(),
-    lastError: fc.option(fc.string({ unit: "binary", minLength: 1, maxLength: 600 }).filter((text) => text.isWellFormed()), { nil: undefined }),
+    lastError: fc.option(
+      fc.string({ unit: "binary", minLength: 1, maxLength: 600 }).filter((text) => text.isWellFormed()),
+      { nil: undefined },
+    ),
   })
   .filter(({ sequence, previous }) => previous < sequence)
   .map(({ lastError, ...state }) => (lastError === undefined ? state : { ...state, lastError }));
@@ -127,7 +142,11 @@ describe("state of a pending event in its metadata (design §3, W3, W4)", () => 
   test("an ordinary error of 1,000 Latin letters is kept whole, an empty one is none", () => {
     const lastError = "Error: ".padEnd(1_000, "x");
     expect(decodePendingState(encodePendingState({ sequence: 1, previous: 0, attempts: 1, lastError }))?.lastError).toBe(lastError);
-    expect(encodePendingState({ sequence: 1, previous: 0, attempts: 1, lastError: "" })).toEqual({ sequence: "1", previous: "0", attempts: "1" });
+    expect(encodePendingState({ sequence: 1, previous: 0, attempts: 1, lastError: "" })).toEqual({
+      sequence: "1",
+      previous: "0",
+      attempts: "1",
+    });
   });
 
   test.each<[string, Record<string, string>]>([

@@ -1,6 +1,15 @@
 import { describe, expect, it } from "vitest";
 import { createHttpHeaders } from "@azure/core-rest-pipeline";
-import { CallCounter, NO_CALLS, addCounts, operationOf, priceClassOf, subtractCounts, type PriceClass, type StorageService } from "../../src/storage/call-counter.ts";
+import {
+  CallCounter,
+  NO_CALLS,
+  addCounts,
+  operationOf,
+  priceClassOf,
+  subtractCounts,
+  type PriceClass,
+  type StorageService,
+} from "../../src/storage/call-counter.ts";
 import { connectTestStorage } from "../support/azurite-storage.ts";
 import { faultyHttp, onOperation } from "../support/faulty-http.ts";
 import { newOrder } from "../contract/harness.ts";
@@ -60,7 +69,11 @@ describe("counts", () => {
     counter.count("table", "Transaction");
     expect(before).toEqual({ total: 1, byOperation: { "blob PutBlob": 1 }, byPriceClass: { "blob write": 1 } });
     const added = subtractCounts(counter.snapshot(), before);
-    expect(added).toEqual({ total: 2, byOperation: { "blob PutBlob": 1, "table Transaction": 1 }, byPriceClass: { "blob write": 1, table: 1 } });
+    expect(added).toEqual({
+      total: 2,
+      byOperation: { "blob PutBlob": 1, "table Transaction": 1 },
+      byPriceClass: { "blob write": 1, table: 1 },
+    });
     expect(addCounts(before, added)).toEqual(counter.snapshot());
     expect(subtractCounts(before, before)).toEqual(NO_CALLS);
     counter.reset();

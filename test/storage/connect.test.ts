@@ -33,12 +33,12 @@ describe("connectStorage", () => {
     expect(JSON.stringify([error.message, error.cause ?? null, error.stack])).not.toContain(SECRET);
   });
 
-  it.each(["UseDevelopmentStorage=true", `DefaultEndpointsProtocol=https;AccountName=account;AccountKey=${SECRET};EndpointSuffix=core.windows.net`])(
-    "takes %s, and makes no request yet",
-    (connectionString) => {
-      expect(connectStorage({ connectionString }).calls.snapshot().total).toBe(0);
-    },
-  );
+  it.each([
+    "UseDevelopmentStorage=true",
+    `DefaultEndpointsProtocol=https;AccountName=account;AccountKey=${SECRET};EndpointSuffix=core.windows.net`,
+  ])("takes %s, and makes no request yet", (connectionString) => {
+    expect(connectStorage({ connectionString }).calls.snapshot().total).toBe(0);
+  });
 
   it("takes an account name and a credential: requests carry its token, over https", async () => {
     const http = faultyHttp();
@@ -66,7 +66,9 @@ describe("connectStorage", () => {
     const queues = QueueServiceClient.fromConnectionString(connectionString);
     const containerNames = (await Array.fromAsync(blobs.listContainers({ prefix }))).map(({ name }) => name);
     const queueNames = (await Array.fromAsync(queues.listQueues({ prefix }))).map(({ name }) => name);
-    expect(containerNames.toSorted()).toEqual(["archive", "audit", "dead", "events", "leases", "payloads"].map((name) => `${prefix}-${name}`));
+    expect(containerNames.toSorted()).toEqual(
+      ["archive", "audit", "dead", "events", "leases", "payloads"].map((name) => `${prefix}-${name}`),
+    );
     expect(queueNames.toSorted()).toEqual(["wake-ups", "wake-ups-poison"].map((name) => `${prefix}-${name}`));
     const table = TableClient.fromConnectionString(connectionString, `${prefix}orders`, { allowInsecureConnection: true });
     expect(await Array.fromAsync(table.listEntities())).toEqual([]);
@@ -75,7 +77,13 @@ describe("connectStorage", () => {
 
 describe("createResources", () => {
   it("may run twice, and eight times at once", async () => {
-    const storages = Array.from({ length: 8 }, ((prefix) => () => connectStorage({ connectionString: inject("azurite"), prefix }))(randomPrefix()));
+    const storages = Array.from(
+      { length: 8 },
+      (
+        (prefix) => () =>
+          connectStorage({ connectionString: inject("azurite"), prefix })
+      )(randomPrefix()),
+    );
     await Promise.all(storages.map((storage) => storage.createResources()));
     await storages[0]?.createResources();
     await storages[0]?.orders.commit(transaction(newOrder()));

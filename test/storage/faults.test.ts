@@ -8,7 +8,7 @@ import type { OrderKey } from "../../src/core/order-id.ts";
 import type { CallOptions, Etag, Storage } from "../../src/core/ports.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { always, faultyHttp, onOperation, type Fault, type FaultyHttp } from "../support/faulty-http.ts";
-import { eventId, failure, newOrder, outboxEntity, transaction } from "../contract/harness.ts";
+import { eventId, failure, newOrder, outboxEntity, present, transaction } from "../contract/harness.ts";
 
 /** The shortest deadline there is. */
 const TIMEOUT_MS = 1_000;
@@ -30,39 +30,112 @@ interface Scene {
 }
 
 /** Every port call: its request, and how to make it. */
-const CALLS: ReadonlyArray<readonly [operation: string, name: string, call: (storage: Storage, scene: Scene, options?: CallOptions) => Promise<unknown>]> = [
+const CALLS: ReadonlyArray<
+  readonly [operation: string, name: string, call: (storage: Storage, scene: Scene, options?: CallOptions) => Promise<unknown>]
+> = [
   ["table ReadEntity", "orders.readOrder", (storage, { order }, options) => storage.orders.readOrder(order, options)],
-  ["table ReadEntity", "orders.readIdempotency", (storage, { order }, options) => storage.orders.readIdempotency(order, "idempotency:k", options)],
+  [
+    "table ReadEntity",
+    "orders.readIdempotency",
+    (storage, { order }, options) => storage.orders.readIdempotency(order, "idempotency:k", options),
+  ],
   ["table ReadEntity", "orders.readEntity", (storage, { order }, options) => storage.orders.readEntity(order, "line", options)],
   ["table QueryEntities", "orders.readOutbox", (storage, { order }, options) => storage.orders.readOutbox(order, options)],
   ["table Transaction", "orders.commit", (storage, _scene, options) => storage.orders.commit(transaction(newOrder()), options)],
-  ["table Transaction", "orders.deleteOutbox of many", (storage, { order }, options) => storage.orders.deleteOutbox(order, [eventId(1), eventId(2)], options)],
-  ["table DeleteEntity", "orders.deleteOutbox of one", (storage, { order }, options) => storage.orders.deleteOutbox(order, [eventId(1)], options)],
+  [
+    "table Transaction",
+    "orders.deleteOutbox of many",
+    (storage, { order }, options) => storage.orders.deleteOutbox(order, [eventId(1), eventId(2)], options),
+  ],
+  [
+    "table DeleteEntity",
+    "orders.deleteOutbox of one",
+    (storage, { order }, options) => storage.orders.deleteOutbox(order, [eventId(1)], options),
+  ],
   ["queue SendMessage", "wakeUps.send", (storage, _scene, options) => storage.wakeUps.send('"o-1"', 0, options)],
   ["queue ReceiveMessages", "wakeUps.receive", (storage, _scene, options) => storage.wakeUps.receive(1, 30_000, options)],
-  ["queue UpdateMessage", "wakeUps.hide", (storage, _scene, options) => storage.wakeUps.hide({ messageId: "m", popReceipt: "r" }, '"o-1"', 0, options)],
-  ["queue DeleteMessage", "wakeUps.delete", (storage, _scene, options) => storage.wakeUps.delete({ messageId: "m", popReceipt: "r" }, options)],
+  [
+    "queue UpdateMessage",
+    "wakeUps.hide",
+    (storage, _scene, options) => storage.wakeUps.hide({ messageId: "m", popReceipt: "r" }, '"o-1"', 0, options),
+  ],
+  [
+    "queue DeleteMessage",
+    "wakeUps.delete",
+    (storage, _scene, options) => storage.wakeUps.delete({ messageId: "m", popReceipt: "r" }, options),
+  ],
   ["blob GetBlobProperties", "leases.read", (storage, { order }, options) => storage.leases.read(order, options)],
   ["blob PutBlob", "leases.create", (storage, _scene, options) => storage.leases.create(newOrder(), options)],
   [
     "blob LeaseAcquire",
     "leases.acquire",
-    (storage, { order, leaseId, leaseEtag }, options) => storage.leases.acquire(order, { id: leaseId, durationMs: DURATION_MS, etag: leaseEtag }, options),
+    (storage, { order, leaseId, leaseEtag }, options) =>
+      storage.leases.acquire(order, { id: leaseId, durationMs: DURATION_MS, etag: leaseEtag }, options),
   ],
   ["blob LeaseRenew", "leases.renew", (storage, { order, leaseId }, options) => storage.leases.renew(order, leaseId, options)],
   ["blob LeaseRelease", "leases.release", (storage, { order, leaseId }, options) => storage.leases.release(order, leaseId, options)],
   [
     "blob SetBlobMetadata",
     "leases.writeMetadata",
-    (storage, { order, leaseId, leaseEtag }, options) => storage.leases.writeMetadata(order, { a: "1" }, { leaseId, etag: leaseEtag }, options),
+    (storage, { order, leaseId, leaseEtag }, options) =>
+      storage.leases.writeMetadata(order, { a: "1" }, { leaseId, etag: leaseEtag }, options),
   ],
-  ["blob PutBlob", "blobs.create", (storage, _scene, options) => storage.blobs.create("events", randomUUID(), new Uint8Array(1), {}, options)],
+  [
+    "blob PutBlob",
+    "blobs.create",
+    (storage, _scene, options) => storage.blobs.create("events", randomUUID(), new Uint8Array(1), {}, options),
+  ],
   ["blob GetBlob", "blobs.read", (storage, { blob }, options) => storage.blobs.read("events", blob, options)],
   ["blob ListBlobs", "blobs.list", (storage, { blob }, options) => Array.fromAsync(storage.blobs.list("events", blob, options))],
-  ["blob SetBlobMetadata", "blobs.writeMetadata", (storage, { blob, blobEtag }, options) => storage.blobs.writeMetadata("events", blob, { a: "1" }, blobEtag, options)],
+  [
+    "blob SetBlobMetadata",
+    "blobs.writeMetadata",
+    (storage, { blob, blobEtag }, options) => storage.blobs.writeMetadata("events", blob, { a: "1" }, blobEtag, options),
+  ],
   ["blob BlobBatch", "blobs.delete of many", (storage, { blob }, options) => storage.blobs.delete("events", [blob, "x"], options)],
   ["blob DeleteBlob", "blobs.delete of one", (storage, { blob }, options) => storage.blobs.delete("events", [blob], options)],
 ];
+
+async function newScene(storage: Storage): Promise<Scene> {
+  const order = newOrder();
+  const entity = { sequence: 2, lastEventId: eventId(2), state: "{}", commitTokens: [] };
+  await storage.orders.commit(transaction(order, { entity, outbox: [outboxEntity(1), outboxEntity(2)] }));
+  const orderEtag = (await storage.orders.readOrder(order))?.etag ?? "";
+  const { etag: leaseEtag } = await storage.leases.create(order);
+  const leaseId = randomUUID();
+  await storage.leases.acquire(order, { id: leaseId, durationMs: DURATION_MS, etag: leaseEtag });
+  const blob = `mail/${order}/1.json`;
+  const blobEtag = await storage.blobs.create("events", blob, new Uint8Array(1), {});
+  return { order, orderEtag, leaseId, leaseEtag, blob, blobEtag };
+};
+
+/** Disturbs the next `times` requests of an operation. */
+function disturb(http: FaultyHttp, operation: string, fault: Fault, times: number = 1): void {
+  http.rule = onOperation(operation, fault, http.count(operation) + times);
+};
+
+/** A transaction's answer of 202 with a failure inside. */
+const busyInside = (status: number, code: string): Fault => ({
+  rewrite: (response) => ({
+    ...response,
+    status: 202,
+    bodyAsText: [
+      "--batchresponse_1",
+      "Content-Type: multipart/mixed; boundary=changesetresponse_1",
+      "",
+      "--changesetresponse_1",
+      "Content-Type: application/http",
+      "Content-Transfer-Encoding: binary",
+      "",
+      `HTTP/1.1 ${status} x`,
+      "Content-Type: application/json",
+      "",
+      `{"odata.error":{"code":"${code}","message":{"lang":"en-US","value":"0:The server is busy."}}}`,
+      "--changesetresponse_1--",
+      "--batchresponse_1--",
+    ].join("\r\n"),
+  }),
+});
 
 describe("faults", () => {
   let prefix: string;
@@ -77,22 +150,6 @@ describe("faults", () => {
     return { http, storage, scene: await newScene(storage) };
   };
 
-  const newScene = async (storage: Storage): Promise<Scene> => {
-    const order = newOrder();
-    const entity = { sequence: 2, lastEventId: eventId(2), state: "{}", commitTokens: [] };
-    await storage.orders.commit(transaction(order, { entity, outbox: [outboxEntity(1), outboxEntity(2)] }));
-    const orderEtag = (await storage.orders.readOrder(order))?.etag ?? "";
-    const { etag: leaseEtag } = await storage.leases.create(order);
-    const leaseId = randomUUID();
-    await storage.leases.acquire(order, { id: leaseId, durationMs: DURATION_MS, etag: leaseEtag });
-    const blob = `mail/${order}/1.json`;
-    const blobEtag = await storage.blobs.create("events", blob, new Uint8Array(1), {});
-    return { order, orderEtag, leaseId, leaseEtag, blob, blobEtag };
-  };
-  /** Disturbs the next `times` requests of an operation. */
-  const disturb = (http: FaultyHttp, operation: string, fault: Fault, times: number = 1): void => {
-    http.rule = onOperation(operation, fault, http.count(operation) + times);
-  };
 
   describe.concurrent.each(CALLS)("%s of %s", (operation, name, call) => {
     const lasting: ReadonlyArray<readonly [name: string, code: ErrorCode, fault: Fault]> = [
@@ -158,7 +215,10 @@ describe("faults", () => {
       const { order, orderEtag } = scene;
       const entity = { sequence: 3, lastEventId: eventId(3), state: "{}", commitTokens: ["mine"] };
       disturb(http, "table Transaction", "lose-response");
-      await failure(storage.orders.commit(transaction(order, { etag: orderEtag, entity, outbox: [outboxEntity(3)] })), "precondition-failed");
+      await failure(
+        storage.orders.commit(transaction(order, { etag: orderEtag, entity, outbox: [outboxEntity(3)] })),
+        "precondition-failed",
+      );
       expect((await storage.orders.readOrder(order))?.commitTokens).toEqual(["mine"]);
     });
 
@@ -188,11 +248,10 @@ describe("faults", () => {
       await wakeUps.send('"o-1"', 0);
       await wakeUps.send('"o-2"', 0);
       const [first, second] = await wakeUps.receive(2, 30_000);
-      if (first === undefined || second === undefined) return expect.fail("two messages");
       disturb(http, "queue UpdateMessage", "lose-response");
-      await failure(wakeUps.hide(first.receipt, first.text, 60_000), "not-found");
+      await failure(wakeUps.hide(present(first).receipt, '"o-1"', 60_000), "not-found");
       disturb(http, "queue DeleteMessage", "lose-response");
-      expect(await wakeUps.delete(second.receipt)).toBe(false);
+      expect(await wakeUps.delete(present(second).receipt)).toBe(false);
     });
 
     it("receive finds nothing: the messages come back when their time is over", async () => {
@@ -244,7 +303,7 @@ describe("faults", () => {
       await failure(storage.leases.renew(order, leaseId), "unavailable");
       disturb(http, "blob LeaseRelease", "lose-response");
       await storage.leases.release(order, leaseId);
-      const { etag } = (await storage.leases.read(order)) ?? expect.fail("a lease blob");
+      const { etag } = present(await storage.leases.read(order));
       disturb(http, "blob LeaseAcquire", "lose-response");
       const id = randomUUID();
       await storage.leases.acquire(order, { id, durationMs: DURATION_MS, etag });
@@ -264,27 +323,6 @@ describe("faults", () => {
   });
 
   describe("inside a transaction's answer", () => {
-    const busyInside = (status: number, code: string): Fault => ({
-      rewrite: (response) => ({
-        ...response,
-        status: 202,
-        bodyAsText: [
-          "--batchresponse_1",
-          "Content-Type: multipart/mixed; boundary=changesetresponse_1",
-          "",
-          "--changesetresponse_1",
-          "Content-Type: application/http",
-          "Content-Transfer-Encoding: binary",
-          "",
-          `HTTP/1.1 ${status} x`,
-          "Content-Type: application/json",
-          "",
-          `{"odata.error":{"code":"${code}","message":{"lang":"en-US","value":"0:The server is busy."}}}`,
-          "--changesetresponse_1--",
-          "--batchresponse_1--",
-        ].join("\r\n"),
-      }),
-    });
     it.each([
       [503, "ServerBusy"],
       [500, "OperationTimedOut"],

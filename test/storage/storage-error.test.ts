@@ -43,7 +43,9 @@ const ANSWERS: ReadonlyArray<readonly [status: number, serviceCode: string, code
 ];
 
 describe("storageError", () => {
-  const cases = SHAPES.flatMap(([shape, make]) => ANSWERS.map(([status, serviceCode, code]) => ({ shape, make, status, serviceCode, code })));
+  const cases = SHAPES.flatMap(([shape, make]) =>
+    ANSWERS.map(([status, serviceCode, code]) => ({ shape, make, status, serviceCode, code })),
+  );
   it.each(cases)("$shape answered $status $serviceCode is $code", ({ make, status, serviceCode, code }) => {
     const cause = make(status, serviceCode);
     const error = storageError(cause, "read order o-1");
@@ -52,12 +54,24 @@ describe("storageError", () => {
   });
 
   it("an answer without a code goes by its status", () => {
-    expect(storageError(new RestError("x", { statusCode: 412 }), "x")).toMatchObject({ code: "precondition-failed", details: { status: 412 } });
+    expect(storageError(new RestError("x", { statusCode: 412 }), "x")).toMatchObject({
+      code: "precondition-failed",
+      details: { status: 412 },
+    });
     expect(storageError(new RestError("x", { statusCode: 502 }), "x").code).toBe("unavailable");
     expect(storageError(new RestError("x", { statusCode: 409 }), "x").code).toBe("storage");
   });
 
-  const network = ["ECONNRESET", "ECONNREFUSED", "ENOTFOUND", "EPIPE", "EAI_AGAIN", "ETIMEDOUT", "REQUEST_SEND_ERROR", "ERR_SSL_WRONG_VERSION_NUMBER"];
+  const network = [
+    "ECONNRESET",
+    "ECONNREFUSED",
+    "ENOTFOUND",
+    "EPIPE",
+    "EAI_AGAIN",
+    "ETIMEDOUT",
+    "REQUEST_SEND_ERROR",
+    "ERR_SSL_WRONG_VERSION_NUMBER",
+  ];
   it.each(network)("no answer, %s, is unavailable", (code) => {
     expect(storageError(new RestError("x", { code }), "x").code).toBe("unavailable");
     expect(storageError(Object.assign(new Error("x"), { code }), "x").code).toBe("unavailable");

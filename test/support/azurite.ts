@@ -16,7 +16,8 @@ type Constructor<Instance> = new (...args: readonly unknown[]) => Instance;
 
 // The package's main module needs VS Code, and it has no types: its inner modules are loaded by path.
 const require = createRequire(import.meta.url);
-const load = <Loaded>(path: string, name: string): Loaded => (require(`azurite/dist/src/${path}`) as Record<string, Loaded>)[name] as Loaded;
+const load = <Loaded>(path: string, name: string): Loaded =>
+  (require(`azurite/dist/src/${path}`) as Record<string, Loaded>)[name] as Loaded;
 
 const ACCOUNT = "devstoreaccount1";
 /** The account key that every emulator has. */
@@ -82,6 +83,21 @@ function tableServer(): AzuriteServer {
   const Server = load<Constructor<AzuriteServer>>("table/TableServer", "default");
   const noTls = ["", "", ""];
   return new Server(
-    new Configuration(HOST, 0, KEEP_ALIVE_SECONDS, "", false, false, undefined, undefined, false, SKIP_API_VERSION_CHECK, ...noTls, undefined, true, true),
+    new Configuration(
+      HOST,
+      0,
+      KEEP_ALIVE_SECONDS,
+      "",
+      false,
+      false,
+      undefined,
+      undefined,
+      false,
+      SKIP_API_VERSION_CHECK,
+      ...noTls,
+      undefined,
+      true,
+      true,
+    ),
   );
 }

@@ -1,5 +1,12 @@
 /** An HttpClient whose every request can be refused, lost, held or answered by the test. */
-import { RestError, createDefaultHttpClient, createHttpHeaders, type HttpClient, type PipelineRequest, type PipelineResponse } from "@azure/core-rest-pipeline";
+import {
+  RestError,
+  createDefaultHttpClient,
+  createHttpHeaders,
+  type HttpClient,
+  type PipelineRequest,
+  type PipelineResponse,
+} from "@azure/core-rest-pipeline";
 import { operationOf, type StorageService } from "../../src/storage/call-counter.ts";
 
 /** What becomes of a request. */

@@ -24,7 +24,14 @@ import {
   type WakeUpQueue,
 } from "../../src/core/ports.ts";
 import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
-import { assertApplicationRow, commitOperations, decodeIdempotency, decodeOrder, decodeOrderAndOutbox, type Row } from "../../src/storage/order-rows.ts";
+import {
+  assertApplicationRow,
+  commitOperations,
+  decodeIdempotency,
+  decodeOrder,
+  decodeOrderAndOutbox,
+  type Row,
+} from "../../src/storage/order-rows.ts";
 import type { RowOperation } from "../../src/storage/row-operation.ts";
 import type { Properties } from "../../src/storage/table-value.ts";
 import { ManualClock } from "./manual-clock.ts";
@@ -109,7 +116,8 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       readIdempotency: (order, rowKey, options) =>
         framed("orders", "readIdempotency", [order, rowKey, options], () => table.readIdempotency(order, rowKey)),
       readOutbox: (order, options) => framed("orders", "readOutbox", [order, options], () => table.readOutbox(order)),
-      readEntity: (order, rowKey, options) => framed("orders", "readEntity", [order, rowKey, options], () => table.readEntity(order, rowKey)),
+      readEntity: (order, rowKey, options) =>
+        framed("orders", "readEntity", [order, rowKey, options], () => table.readEntity(order, rowKey)),
       commit: (transaction, options) => framed("orders", "commit", [transaction, options], () => table.commit(transaction)),
       deleteOutbox: (order, ids, options) => framed("orders", "deleteOutbox", [order, ids, options], () => table.deleteOutbox(order, ids)),
     } satisfies OrdersTable,
@@ -137,7 +145,9 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
         yield* await framed("blobs", "list", [container, prefix, options], () => blobs.list(container, prefix));
       },
       writeMetadata: (container, name, metadata, etag, options) =>
-        framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () => blobs.writeMetadata(container, name, metadata, etag)),
+        framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
+          blobs.writeMetadata(container, name, metadata, etag),
+        ),
       delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
     } satisfies Blobs,
 
@@ -214,7 +224,9 @@ class MemoryTable {
 
   range(order: OrderKey, from: string, end: string | undefined): readonly Row[] {
     const rows = [...(this.#partitions.get(order)?.values() ?? [])];
-    return rows.filter(({ rowKey }) => rowKey >= from && (end === undefined || rowKey < end)).sort((a, b) => byCodeUnit(a.rowKey, b.rowKey));
+    return rows
+      .filter(({ rowKey }) => rowKey >= from && (end === undefined || rowKey < end))
+      .sort((a, b) => byCodeUnit(a.rowKey, b.rowKey));
   }
 
   put(order: OrderKey, rowKey: string, properties: Properties): void {
@@ -273,7 +285,13 @@ class MemoryQueue {
   }
 
   send(text: string, hiddenMs: number): Receipt {
-    const message: Message = { id: `message-${this.#next()}`, text, popReceipt: this.#receipt(), visibleAt: this.#after(hiddenMs, 0), dequeueCount: 0 };
+    const message: Message = {
+      id: `message-${this.#next()}`,
+      text,
+      popReceipt: this.#receipt(),
+      visibleAt: this.#after(hiddenMs, 0),
+      dequeueCount: 0,
+    };
     this.#messages = [...this.#messages, message];
     return { messageId: message.id, popReceipt: message.popReceipt };
   }
@@ -296,11 +314,17 @@ class MemoryQueue {
   receive(max: number, hiddenMs: number): readonly ReceivedWakeUp[] {
     if (!Number.isInteger(max) || max < 1 || max > 32) throw new OutboxError("invalid-option", `max is ${max}: 1 to 32 is allowed`);
     const visibleAt = this.#after(hiddenMs, 1);
-    const visible = this.#messages.filter((message) => message.visibleAt <= this.#clock.monotonic()).sort((a, b) => a.visibleAt - b.visibleAt);
+    const visible = this.#messages
+      .filter((message) => message.visibleAt <= this.#clock.monotonic())
+      .sort((a, b) => a.visibleAt - b.visibleAt);
     return visible.slice(0, max).map((message) => {
       const received: Message = { ...message, popReceipt: this.#receipt(), visibleAt, dequeueCount: message.dequeueCount + 1 };
       this.#replace(message, received);
-      return { text: received.text, receipt: { messageId: received.id, popReceipt: received.popReceipt }, dequeueCount: received.dequeueCount };
+      return {
+        text: received.text,
+        receipt: { messageId: received.id, popReceipt: received.popReceipt },
+        dequeueCount: received.dequeueCount,
+      };
     });
   }
 
@@ -385,7 +409,10 @@ class MemoryLeases {
       throw new OutboxError("lease-taken", `lease of order ${order}`, { details: { status: 409 } });
     }
     const seconds = Math.ceil(durationMs / 1000);
-    this.#blobs.set(order, { ...blob, lease: { id, durationMs: seconds * 1000, expiresAt: this.#clock.monotonic() + seconds * 1000, broken: false } });
+    this.#blobs.set(order, {
+      ...blob,
+      lease: { id, durationMs: seconds * 1000, expiresAt: this.#clock.monotonic() + seconds * 1000, broken: false },
+    });
   }
 
   renew(order: OrderKey, leaseId: string): void {
@@ -445,7 +472,8 @@ class MemoryBlobs {
 
   create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata): string {
     const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
-    if (this.read(container, name) !== undefined) throw new OutboxError("already-exists", `blob ${container}/${name}`, { details: { status: 409 } });
+    if (this.read(container, name) !== undefined)
+      throw new OutboxError("already-exists", `blob ${container}/${name}`, { details: { status: 409 } });
     return this.put(container, name, bytes, checked);
   }
 

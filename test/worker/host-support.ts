@@ -49,7 +49,7 @@ export class FakeWorker implements Worker {
   }
 }
 
-export interface Entry {
+interface Entry {
   readonly level: keyof Logger;
   readonly message: string;
   readonly fields: LogFields;

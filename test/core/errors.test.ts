@@ -1,0 +1,62 @@
+import fc from "fast-check";
+import { describe, expect, test } from "vitest";
+import { describeError, isOutboxError, MAX_ERROR_TEXT_LENGTH, OutboxError, printable } from "../../src/core/errors.ts";
+
+const FORGING = /[\u0000-\u001F\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]/;
+const cyclic: Record<string, unknown> = {};
+cyclic["self"] = cyclic;
+
+describe("errors", () => {
+  test("the message starts with the code, details and cause are kept", () => {
+    const cause = new Error("underneath");
+    const error = new OutboxError("conflict", "others won", { cause, details: { status: 412 } });
+    expect(error).toMatchObject({
+      name: "OutboxError",
+      code: "conflict",
+      message: "conflict: others won",
+      cause,
+      details: { status: 412 },
+    });
+    expect(isOutboxError(error)).toBe(true);
+    expect(isOutboxError(error, "timeout", "conflict")).toBe(true);
+    expect(isOutboxError(error, "timeout")).toBe(false);
+    expect(isOutboxError(cause)).toBe(false);
+  });
+
+  test.each<[string, unknown, string]>([
+    ["an error", new TypeError("no"), "TypeError: no"],
+    ["one of ours", new OutboxError("timeout", "late"), "timeout: late"],
+    ["a text", "boom", "boom"],
+    ["undefined", undefined, "undefined"],
+    ["null", null, "null"],
+    ["an object", { code: 5 }, '{"code":5}'],
+    ["a cyclic object", cyclic, "[object Object]"],
+    ["a bigint", 5n, "[object BigInt]"],
+    ["a symbol", Symbol("s"), "Symbol(s)"],
+    ["a text of several lines", "a\r\nFORGED 200 OK", String.raw`a\u000d\u000aFORGED 200 OK`],
+    ["terminal escapes", "\u001B[2J", String.raw`\u001b[2J`],
+    ["text that runs backwards", "\u202Eevil", String.raw`\u202eevil`],
+  ])("%s thrown is described in one printable line", (_name, thrownValue, text) => {
+    expect(describeError(thrownValue)).toBe(text);
+  });
+
+  test("property: whatever is thrown, the description is bounded, printable and well formed", () => {
+    const thrownValues = fc.oneof(
+      fc.anything(),
+      fc.string({ unit: "binary" }).map((text) => new Error(text)),
+      fc.string({ minLength: 1_000, maxLength: 5_000 }),
+    );
+    fc.assert(
+      fc.property(thrownValues, (value) => {
+        const text = describeError(value);
+        expect(text.length).toBeLessThanOrEqual(MAX_ERROR_TEXT_LENGTH + 1);
+        expect(text).not.toMatch(FORGING);
+        expect(text.isWellFormed()).toBe(true);
+      }),
+    );
+  });
+
+  test("a cut never leaves half of a surrogate pair", () => {
+    expect(printable("\u{1F4E6}".repeat(10), 5).isWellFormed()).toBe(true);
+  });
+});
