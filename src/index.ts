@@ -23,7 +23,9 @@ export { createWorker } from "./worker/worker.ts";
 export type { WorkerOptions } from "./worker/worker.ts";
 export type { RoundResult, Worker } from "./worker/round-result.ts";
 export { startWorkerHost } from "./worker/host.ts";
-export type { StopReport, WorkerHost } from "./worker/host.ts";
+export type { HostStatus, StopReport, WorkerHost } from "./worker/host.ts";
+export { startHealthServer } from "./worker/health-server.ts";
+export type { HealthServer, HealthServerOptions } from "./worker/health-server.ts";
 export type { WorkerHostOptions } from "./worker/host-options.ts";
 
 // Errors and seams

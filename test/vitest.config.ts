@@ -1,10 +1,12 @@
 import { fileURLToPath } from "node:url";
-import { defineConfig, type ViteUserConfig } from "vitest/config";
+import { configDefaults, defineConfig, type ViteUserConfig } from "vitest/config";
+import { ACCOUNT_VARIABLE } from "./support/account-variable.ts";
 
 const config: ViteUserConfig = defineConfig({
   root: fileURLToPath(new URL("..", import.meta.url)),
   test: {
     include: ["test/**/*.test.ts"],
+    exclude: [...configDefaults.exclude, ...(process.env[ACCOUNT_VARIABLE] === undefined ? ["test/contract/account.test.ts"] : [])],
     globalSetup: ["test/support/global-setup.ts"],
     pool: "forks",
     testTimeout: 30_000,

@@ -2,7 +2,7 @@
 import { CommanderError } from "commander";
 import { describeError, isOutboxError, type ErrorCode } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
-import { createConsoleLogger } from "./console-logger.ts";
+import { createConsoleLogger } from "../system/console-logger.ts";
 
 export const EXIT = {
   ok: 0,

@@ -3,6 +3,7 @@
 import { readFileSync } from "node:fs";
 import { Command } from "commander";
 import { exit, exitStatusOf } from "./exit.ts";
+import { addSetupCommand } from "./setup.ts";
 import { addWorkCommand } from "./work.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
@@ -11,6 +12,7 @@ const program = new Command("ordered-outbox")
   .description("Ordered event processing on one Azure Storage account")
   .version(version)
   .exitOverride();
+addSetupCommand(program);
 addWorkCommand(program);
 
 try {

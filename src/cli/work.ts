@@ -7,7 +7,7 @@ import { startWorkerHost } from "../worker/host.ts";
 import { createWorker } from "../worker/worker.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
 import { action, EXIT, type ExitStatus, type OutputOptions } from "./exit.ts";
-import { aborted, watchStopSignals } from "./stop-signals.ts";
+import { aborted, watchStopSignals } from "../system/stop-signals.ts";
 import { loadWorkflowModule, type WorkflowModule } from "./workflow-module.ts";
 
 interface WorkOptions extends ConnectionOptions, OutputOptions {

@@ -1,6 +1,6 @@
 /** `npm start`: the pipeline on this machine, audited. */
 import { CommanderError } from "commander";
-import { watchStopSignals } from "../cli/stop-signals.ts";
+import { watchStopSignals } from "../system/stop-signals.ts";
 import { describeError } from "../core/errors.ts";
 import { generateHistories } from "./histories.ts";
 import { readInput } from "./input.ts";

@@ -30,6 +30,8 @@ export interface StartWorker {
   readonly connectionString: string;
   readonly handledLog: string;
   readonly leaseMs: number;
+  /** How long a handler goes on after its record. */
+  readonly handlerMs: number;
 }
 
 export interface Started {

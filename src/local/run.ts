@@ -47,6 +47,8 @@ export interface RunResult {
 const LEASE_MS = 30_000;
 /** The shortest there is: an order of a killed worker waits for its lease to expire. */
 const LEASE_WITH_KILLS_MS = 15_000;
+/** With kills, handlers last as long as a call to another system, so that kills hit some of them. */
+const HANDLER_WITH_KILLS_MS = 40;
 const LOOK_INTERVAL_MS = 100;
 const SETTLE_INTERVAL_MS = 1_000;
 const MAX_TIME_WITHOUT_PROGRESS_MS = 3 * 60_000;
@@ -105,8 +107,8 @@ class RunWatch {
     await folder.writeOrders(new Set(plan.map(({ orderId }) => orderId)));
 
     display.phase("starting the workers");
-    const leaseMs = kill ? LEASE_WITH_KILLS_MS : LEASE_MS;
-    await this.#unlessStopped(this.#workers.start({ connectionString, handledLog: folder.handledLog, leaseMs }));
+    const pace = kill ? { leaseMs: LEASE_WITH_KILLS_MS, handlerMs: HANDLER_WITH_KILLS_MS } : { leaseMs: LEASE_MS, handlerMs: 0 };
+    await this.#unlessStopped(this.#workers.start({ connectionString, handledLog: folder.handledLog, ...pace }));
     display.phase("running");
     this.#producers.start(connectionString, plan);
     const endKills = new AbortController();

@@ -1,4 +1,5 @@
 /** Child process: a worker whose one subscription writes down every handler call. It may be killed at any moment. */
+import { setTimeout as delay } from "node:timers/promises";
 import { defineSubscription } from "../core/workflow.ts";
 import { shipmentWorkflow } from "../shipment/workflow.ts";
 import { connectStorage } from "../storage/connect.ts";
@@ -26,13 +27,15 @@ const send = connectToParent<ToWorker, FromWorker>((message) => {
   else running = start(message);
 });
 
-function start({ name, connectionString, handledLog, leaseMs }: StartWorker): Running {
+function start({ name, connectionString, handledLog, leaseMs, handlerMs }: StartWorker): Running {
   const storage = connectStorage({ connectionString });
   const log = new HandledLogWriter(handledLog);
   const recorder = defineSubscription(shipmentWorkflow, {
     name: RECORDER,
-    handle: ({ orderId, id, sequence, type, time, dataText }) =>
-      log.append({ worker: name, orderId, id, sequence, type, time, dataDigest: dataDigest(dataText) }),
+    handle: async ({ orderId, id, sequence, type, time, dataText }) => {
+      log.append({ worker: name, orderId, id, sequence, type, time, dataDigest: dataDigest(dataText) });
+      if (handlerMs > 0) await delay(handlerMs);
+    },
   });
   const worker = createWorker({
     workflow: shipmentWorkflow,

@@ -1,5 +1,5 @@
 import { decodeProgress } from "../core/progress.ts";
-import { eventBlobName } from "../core/names.ts";
+import { eventBlobName, type Container } from "../core/names.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import type { Storage } from "../core/ports.ts";
@@ -11,13 +11,25 @@ import type { Storage } from "../core/ports.ts";
 export async function traceEvent(storage: Storage, order: OrderKey, id: EventId): Promise<boolean> {
   const { outbox } = await storage.orders.readOutbox(order);
   if (outbox.some((entity) => entity.id === id)) return true;
-  const lease = await storage.leases.read(order);
-  if (lease === undefined) return false;
-  const subscriptions = Object.keys(decodeProgress(lease.metadata).streams);
-  for (const container of ["events", "archive"] as const) {
-    for (const subscription of subscriptions) {
-      if ((await storage.blobs.read(container, eventBlobName(subscription, order, id))) !== undefined) return true;
-    }
+  const subscriptions = await subscriptionsOf(storage, order);
+  if (subscriptions === undefined) return false;
+  if (await isIn("events", subscriptions)) return true;
+  // A subscription that has finished nothing yet is not in the progress: only the blobs name it.
+  for await (const { name } of storage.blobs.list("events", "")) {
+    if (name.endsWith(eventBlobName("", order, id))) return true;
   }
-  return false;
+  return isIn("archive", (await subscriptionsOf(storage, order)) ?? []);
+
+  async function isIn(container: Container, names: readonly string[]): Promise<boolean> {
+    for (const name of names) {
+      if ((await storage.blobs.read(container, eventBlobName(name, order, id))) !== undefined) return true;
+    }
+    return false;
+  }
+}
+
+/** Subscriptions that have finished events of the order; undefined if no worker ever saw it. */
+async function subscriptionsOf(storage: Storage, order: OrderKey): Promise<readonly string[] | undefined> {
+  const lease = await storage.leases.read(order);
+  return lease && Object.keys(decodeProgress(lease.metadata).streams);
 }

@@ -3,7 +3,7 @@ import { OutboxError, printable } from "../core/errors.ts";
 import type { Metadata } from "../core/ports.ts";
 
 /** Names and values of a blob's metadata hold at most 8 KiB together. */
-export const MAX_METADATA_BYTES: number = 8 * 1024;
+const MAX_METADATA_BYTES = 8 * 1024;
 
 /**
  * The metadata as it is sent. Empty values are left out: HEAD and GET requests would drop them, listings would keep them, so that an empty

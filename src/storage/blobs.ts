@@ -9,7 +9,7 @@ import { callStorage } from "./call.ts";
 import { readExistingBlob } from "./storage-error.ts";
 
 /** A blob batch holds at most this many deletes. */
-export const MAX_BATCH = 256;
+const MAX_BATCH = 256;
 /** How often a download is continued after its connection broke, within the deadline. */
 const MAX_DOWNLOAD_CONTINUATIONS = 2;
 

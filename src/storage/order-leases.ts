@@ -13,7 +13,7 @@ import { callStorage, repeatUnavailable } from "./call.ts";
 import { isRefusedUnapplied, readExistingBlob, type AnswerReader } from "./storage-error.ts";
 
 /** A renewal that takes longer is given up, so that the next one can still be in time (W5). */
-export const RENEW_TIMEOUT_MS = 5_000;
+const RENEW_TIMEOUT_MS = 5_000;
 export const MIN_LEASE_MS = 15_000;
 export const MAX_LEASE_MS = 60_000;
 

@@ -66,8 +66,9 @@ function applicationOperation(order: OrderKey, { action, rowKey, etag, propertie
       return { action, rowKey, properties };
     case "update":
       // Without it the SDK would overwrite whatever is there (C04).
-      if (etag === undefined || etag === "" || etag === "*")
+      if (etag === undefined || etag === "" || etag === "*") {
         throw new OutboxError("invalid-state", `${where}: an update needs the etag it was read at`);
+      }
       return { action: "replace", rowKey, etag, properties };
     case "delete":
       return { action, rowKey };

@@ -154,9 +154,8 @@ function toAction(partitionKey: OrderKey, operation: RowOperation): TransactionA
   const { rowKey } = operation;
   if (operation.action === "delete") return ["delete", { partitionKey, rowKey }];
   const entity = { partitionKey, rowKey, ...toSdkProperties(operation.properties) };
-  if (operation.action === "insert") return ["create", entity];
-  if (operation.action === "upsert") return ["upsert", entity, "Replace"];
-  return ["update", entity, "Replace", { etag: operation.etag }];
+  if (operation.action === "replace") return ["update", entity, "Replace", { etag: operation.etag }];
+  return operation.action === "insert" ? ["create", entity] : ["upsert", entity, "Replace"];
 }
 
 /** What the SDK mixes into the properties: `Timestamp` is renamed, other service fields start with `odata.`. */

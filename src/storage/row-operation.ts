@@ -7,7 +7,8 @@ import { propertyBytes, toSdkValue, type Properties } from "./table-value.ts";
 
 /** `insert` fails if the row exists, `replace` if it is not at `etag`; `upsert` and `delete` are unconditional. */
 export type RowOperation =
-  | { readonly action: "insert" | "upsert"; readonly rowKey: string; readonly properties: Properties }
+  | { readonly action: "insert"; readonly rowKey: string; readonly properties: Properties }
+  | { readonly action: "upsert"; readonly rowKey: string; readonly properties: Properties }
   | { readonly action: "replace"; readonly rowKey: string; readonly etag: Etag; readonly properties: Properties }
   | { readonly action: "delete"; readonly rowKey: string };
 

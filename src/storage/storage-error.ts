@@ -47,7 +47,7 @@ export function storageError(error: unknown, what: string, read?: AnswerReader):
 }
 
 /** The answer inside an SDK error, or undefined if there was none (no connection, bad credential, a fault of the SDK). */
-export function answerOf(error: unknown): ServiceAnswer | undefined {
+function answerOf(error: unknown): ServiceAnswer | undefined {
   const { statusCode, code, details } = fieldsOf(error);
   if (typeof statusCode !== "number" || !isRestError(error)) return undefined;
   const { errorCode, odataError } = fieldsOf(details);

@@ -6,11 +6,11 @@ import { OutboxError, printable } from "../core/errors.ts";
 import type { TableValue } from "../core/ports.ts";
 
 /** A string property holds at most this many UTF-16 units. */
-export const MAX_STRING_UNITS = 32_768;
+const MAX_STRING_UNITS = 32_768;
 /** A binary property holds at most this many bytes. */
-export const MAX_BINARY_BYTES = 65_536;
+const MAX_BINARY_BYTES = 65_536;
 /** An entity holds at most this many properties besides its keys and timestamp. */
-export const MAX_PROPERTIES = 252;
+const MAX_PROPERTIES = 252;
 const MAX_NAME_LENGTH = 255;
 /** The table starts its calendar in 1601. */
 const MIN_TIME = Date.UTC(1601, 0, 1);

@@ -2,4 +2,6 @@ import { describe, inject } from "vitest";
 import { connectAccount } from "./account-harness.ts";
 import { describeStorage } from "./suites.ts";
 
-describe("Azurite", () => describeStorage(() => connectAccount(inject("azurite"))));
+describe("Azurite", () => {
+  describeStorage(() => connectAccount(inject("azurite")));
+});

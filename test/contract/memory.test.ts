@@ -16,18 +16,18 @@ function connectMemory(): Harness {
   };
 }
 
+const acquired = async (storage: MemoryStorage) => {
+  const order = newOrder();
+  const { etag } = await storage.leases.create(order);
+  const id = randomUUID();
+  await storage.leases.acquire(order, { id, durationMs: 30_000, etag });
+  return { order, id, etag };
+};
+
 describe("memory", () => {
   describeStorage(connectMemory);
 
   describe("time", () => {
-    const acquired = async (storage: MemoryStorage) => {
-      const order = newOrder();
-      const { etag } = await storage.leases.create(order);
-      const id = randomUUID();
-      await storage.leases.acquire(order, { id, durationMs: 30_000, etag });
-      return { order, id, etag };
-    };
-
     it("an expired lease reads as abandoned, refuses writes, and can be taken by another", async () => {
       const clock = new ManualClock();
       const storage = createMemoryStorage(clock);

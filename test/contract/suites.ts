@@ -1,3 +1,4 @@
+import { describeApplicationRows } from "./application-rows.suite.ts";
 import { describeBlobs } from "./blobs.suite.ts";
 import type { Connect } from "./harness.ts";
 import { describeOrderLeases } from "./order-leases.suite.ts";
@@ -7,6 +8,7 @@ import { describeWakeUpQueue } from "./wake-up-queue.suite.ts";
 /** Everything that ports.ts promises, for one storage. */
 export function describeStorage(connect: Connect): void {
   describeOrdersTable(connect);
+  describeApplicationRows(connect);
   describeWakeUpQueue(connect);
   describeOrderLeases(connect);
   describeBlobs(connect);

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { decodeTime } from "ulid";
 import { describe, expect, test } from "vitest";
 import { isEventId, nextEventId, type EventId } from "../../src/core/event-id.ts";

@@ -1,5 +1,5 @@
 import { runInNewContext } from "node:vm";
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_JSON_DEPTH, parseStoredJson, RawJson, rawJson, serializeJson } from "../../src/core/json.ts";
 import { thrown } from "./support.ts";

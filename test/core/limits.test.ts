@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect, test } from "vitest";
 import { chunkText, MAX_ENTITY_BYTES, MAX_INLINE_EVENT_UNITS, MAX_PROPERTY_UNITS } from "../../src/core/limits.ts";
 

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
 import { eventBlobName, streamPrefix } from "../../src/core/names.ts";

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_SUBSCRIPTION_NAME_LENGTH } from "../../src/core/names.ts";
 import { decodePendingState, encodePendingState, type PendingState } from "../../src/core/pending-event.ts";

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { firstUnaccounted, missingSequence, splitGhosts } from "../../src/core/stream.ts";
 import type { StreamProgress } from "../../src/core/progress.ts";

@@ -1,5 +1,5 @@
 /** What the tests of core share: hostile values, and how to catch an error. */
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { expect } from "vitest";
 import type { EventId } from "../../src/core/event-id.ts";
 import { MAX_ORDER_ID_LENGTH, parseOrderId, type OrderId } from "../../src/core/order-id.ts";

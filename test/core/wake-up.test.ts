@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { decodeWakeUp, encodeWakeUp } from "../../src/core/wake-up.ts";
 import { parseOrderId } from "../../src/core/order-id.ts";

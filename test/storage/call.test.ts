@@ -84,17 +84,20 @@ describe("callStorage", () => {
   });
 });
 
-describe("repeatUnavailable", () => {
-  const busy = new RestError("x", { statusCode: 503 });
-  const run = (outcomes: ReadonlyArray<unknown>, mayRepeat?: (error: OutboxError) => boolean) => {
-    const request = vi.fn(async () => {
-      const outcome = outcomes[request.mock.calls.length - 1];
-      if (outcome instanceof Error) throw outcome;
-      return outcome;
-    });
-    return { request, result: repeatUnavailable(new AbortController().signal, request, mayRepeat) };
-  };
+const busy = new RestError("x", { statusCode: 503 });
 
+/** Runs a request whose tries end as given, in turn; errors are thrown. */
+const run = (outcomes: readonly unknown[], mayRepeat?: (error: OutboxError) => boolean) => {
+  let tries = 0;
+  const request = vi.fn<() => Promise<unknown>>(async () => {
+    const outcome = outcomes[tries++];
+    if (outcome instanceof Error) throw outcome;
+    return outcome;
+  });
+  return { request, result: repeatUnavailable(new AbortController().signal, request, mayRepeat) };
+};
+
+describe("repeatUnavailable", () => {
   it("repeats twice, no more", async () => {
     const { request, result } = run([busy, busy, "answer"]);
     expect(await result).toBe("answer");

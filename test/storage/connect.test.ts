@@ -104,18 +104,19 @@ describe("createResources", () => {
   });
 });
 
-describe("checkAccount", () => {
-  const accountInfo = (hierarchical: string): Fault => ({
-    status: 200,
-    headers: { "x-ms-sku-name": "Standard_LRS", "x-ms-account-kind": "StorageV2", "x-ms-is-hns-enabled": hierarchical },
-  });
-  const checkWith = async (fault: Fault): Promise<void> => {
-    const http = faultyHttp();
-    const storage = await connectTestStorage({ httpClient: http, callTimeoutMs: 1_000 });
-    http.rule = always("blob GetAccountInformation", fault);
-    await storage.checkAccount();
-  };
+const accountInfo = (hierarchical: string): Fault => ({
+  status: 200,
+  headers: { "x-ms-sku-name": "Standard_LRS", "x-ms-account-kind": "StorageV2", "x-ms-is-hns-enabled": hierarchical },
+});
 
+const checkWith = async (fault: Fault): Promise<void> => {
+  const http = faultyHttp();
+  const storage = await connectTestStorage({ httpClient: http, callTimeoutMs: 1_000 });
+  http.rule = always("blob GetAccountInformation", fault);
+  await storage.checkAccount();
+};
+
+describe("checkAccount", () => {
   it("refuses hierarchical namespace", async () => {
     await failure(checkWith(accountInfo("true")), "unsupported-account");
   });

@@ -11,7 +11,7 @@ import { always, faultyHttp, onOperation, type Fault, type FaultyHttp } from "..
 import { eventId, failure, newOrder, outboxEntity, present, transaction } from "../contract/harness.ts";
 
 /** The shortest deadline there is. */
-const TIMEOUT_MS = 1_000;
+const SHORT_TIMEOUT_MS = 1_000;
 const DURATION_MS = 15_000;
 
 const SERVER_BUSY: Fault = { status: 503, serviceCode: "ServerBusy" };
@@ -107,12 +107,12 @@ async function newScene(storage: Storage): Promise<Scene> {
   const blob = `mail/${order}/1.json`;
   const blobEtag = await storage.blobs.create("events", blob, new Uint8Array(1), {});
   return { order, orderEtag, leaseId, leaseEtag, blob, blobEtag };
-};
+}
 
 /** Disturbs the next `times` requests of an operation. */
 function disturb(http: FaultyHttp, operation: string, fault: Fault, times: number = 1): void {
   http.rule = onOperation(operation, fault, http.count(operation) + times);
-};
+}
 
 /** A transaction's answer of 202 with a failure inside. */
 const busyInside = (status: number, code: string): Fault => ({
@@ -138,18 +138,20 @@ const busyInside = (status: number, code: string): Fault => ({
 });
 
 describe("faults", () => {
-  let prefix: string;
+  let healthy: TestStorage;
   beforeAll(async () => {
-    ({ prefix } = await connectTestStorage());
+    healthy = await connectTestStorage();
   });
 
   // Every test has a connection of its own, so that tests may run at the same time: most of them wait for a deadline.
-  const connect = async (): Promise<{ readonly http: FaultyHttp; readonly storage: TestStorage; readonly scene: Scene }> => {
+  const connect = async (
+    callTimeoutMs?: number,
+  ): Promise<{ readonly http: FaultyHttp; readonly storage: TestStorage; readonly scene: Scene }> => {
     const http = faultyHttp();
-    const storage = await connectTestStorage({ httpClient: http, callTimeoutMs: TIMEOUT_MS, prefix });
-    return { http, storage, scene: await newScene(storage) };
+    const { prefix } = healthy;
+    const storage = await connectTestStorage({ httpClient: http, prefix, ...(callTimeoutMs === undefined ? {} : { callTimeoutMs }) });
+    return { http, storage, scene: await newScene(healthy) };
   };
-
 
   describe.concurrent.each(CALLS)("%s of %s", (operation, name, call) => {
     const lasting: ReadonlyArray<readonly [name: string, code: ErrorCode, fault: Fault]> = [
@@ -166,7 +168,7 @@ describe("faults", () => {
     });
 
     it(`C8: ${name} ends with timeout when the service never answers`, async () => {
-      const { http, storage, scene } = await connect();
+      const { http, storage, scene } = await connect(SHORT_TIMEOUT_MS);
       http.rule = always(operation, "hang-until-abort");
       await failure(call(storage, scene), "timeout");
     });

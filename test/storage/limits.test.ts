@@ -4,17 +4,19 @@ import type { OutboxEntity } from "../../src/core/ports.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { eventId, failure, newOrder, outboxEntity, transaction } from "../contract/harness.ts";
 
+const withState = (length: number) => {
+  const order = newOrder();
+  return transaction(order, { entity: { sequence: 1, lastEventId: eventId(1), state: "x".repeat(length), commitTokens: [] } });
+};
+
+const events = (text: string): readonly OutboxEntity[] => Array.from({ length: 10 }, (_, index) => outboxEntity(index + 1, text));
+
 describe("limits", () => {
   let storage: TestStorage;
   beforeAll(async () => {
     storage = await connectTestStorage();
   });
   beforeEach(() => storage.calls.reset());
-
-  const withState = (length: number) => {
-    const order = newOrder();
-    return transaction(order, { entity: { sequence: 1, lastEventId: eventId(1), state: "x".repeat(length), commitTokens: [] } });
-  };
 
   it("C26: an order of 480,000 units is stored", async () => {
     const commit = withState(480_000);
@@ -32,7 +34,6 @@ describe("limits", () => {
 
   it("a transaction above 4 MiB is refused before any request, counted in UTF-8", async () => {
     const order = newOrder();
-    const events = (text: string): readonly OutboxEntity[] => Array.from({ length: 10 }, (_, index) => outboxEntity(index + 1, text));
     // 300,000 units are 600,000 bytes of an entity whatever they are, but 300,000 or 900,000 bytes of the request.
     const error = await failure(storage.orders.commit(transaction(order, { outbox: events("€".repeat(300_000)) })), "too-large");
     expect(error.message).toContain("4000000");

@@ -17,9 +17,6 @@ export interface TestStorage extends ConnectedStorage {
   readonly prefix: string;
 }
 
-/** A connection string here makes the contract suites run against a real account too. Its resources stay behind, prefixed with `t`. */
-export const ACCOUNT_VARIABLE = "ORDERED_OUTBOX_TEST_CONNECTION_STRING";
-
 /** Connects to a namespace of its own; its table, queues and containers exist. */
 export async function connectTestStorage(options: TestStorageOptions = {}): Promise<TestStorage> {
   const prefix = options.prefix ?? randomPrefix();

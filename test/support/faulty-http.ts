@@ -23,14 +23,14 @@ export type Fault =
   | FakeAnswer;
 
 /** Not sent; answered like this. */
-export interface FakeAnswer {
+interface FakeAnswer {
   readonly status: number;
   readonly serviceCode?: string;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: string;
 }
 
-export interface SeenRequest {
+interface SeenRequest {
   /** `blob PutBlob`, `table Transaction` … as counted. */
   readonly operation: string;
   /** 1 for the first request of this operation. */

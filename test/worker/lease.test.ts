@@ -63,6 +63,22 @@ describe("W5: holding a lease", () => {
     expect(lease.lost.reason).toMatchObject({ code: "lease-lost" });
   });
 
+  test("a slow renewal counts from its start, not from its answer", async () => {
+    const scene = new Scene();
+    const lease = await held(scene);
+    let first = true;
+    scene.storage.onCall = ({ method }) => {
+      if (method !== "renew") return undefined;
+      if (!first) return new Promise<void>(() => undefined);
+      first = false;
+      return { after: () => scene.clock.sleep(8_000) };
+    };
+    await scene.clock.advance(34_999);
+    expect(lease.lost.aborted).toBe(false);
+    await scene.clock.advance(1);
+    expect(lease.lost.aborted).toBe(true);
+  });
+
   test("C17a: after the process was frozen past the lease, the first question notices, before any timer fires", async () => {
     const scene = new Scene();
     const lease = await held(scene);
@@ -151,6 +167,20 @@ describe("C05: a holder that lost its lease", () => {
     expect(scene.ids("archive")).toEqual([]);
   });
 
+  test("W5: writes no progress once it may be lost, though the service would still take it", async () => {
+    const scene = new Scene();
+    await scene.commit("o-1", [1]);
+    scene.storage.onCall = ({ method }) => {
+      if (method === "renew") throw new OutboxError("unavailable", "503");
+    };
+    scene.onHandle = () => scene.clock.sleep(26_000);
+    const running = scene.worker().handle("o-1");
+    await scene.clock.advance(26_000);
+    expect(scene.storage.leaseOf(ORDER)?.state).toBe("taken");
+    expect(await running).toMatchObject({ status: "left", handled: 0 });
+    expect(scene.storage.callCounts()["leases.writeMetadata"]).toBeUndefined();
+  });
+
   test("W5: its handler sees the abort signal", async () => {
     const scene = new Scene();
     await scene.commit("o-1", [1]);
@@ -220,6 +250,23 @@ describe("W6, C09, C10: a lease that is taken", () => {
     await scene.commit("o-1", [2]);
     gate.resolve();
     expect(await scene.until(first)).toMatchObject({ status: "done", handled: 2 });
+  });
+
+  test("W9: a commit and its poke during the last look are not lost", async () => {
+    const scene = new Scene();
+    await scene.commit("o-1", [1]);
+    const worker = scene.worker();
+    let looks = 0;
+    scene.storage.onCall = ({ method }) => {
+      if (method !== "readOutbox" || ++looks !== 2) return undefined;
+      return {
+        after: async () => {
+          await scene.commit("o-1", [2]);
+          expect((await worker.handle("o-1")).status).toBe("joined");
+        },
+      };
+    };
+    expect(await worker.handle("o-1")).toMatchObject({ status: "done", handled: 2 });
   });
 
   test("W9: a poke in the very last moment starts a round or is seen by the running one", async () => {

@@ -182,3 +182,68 @@ test("W11: an archive blob with other bytes is a loud error; the pending event s
   expect(result.problems.join()).toContain("other bytes");
   expect(scene.ids("events")).toHaveLength(1);
 });
+
+test("W4, C28: a blob that the relay finds there is suspect: its start is counted before the handler runs", async () => {
+  const scene = new Scene();
+  await scene.commit("o-1", [1]);
+  // The process dies between the event blob and the delete of the entity.
+  const dying = mortal(scene.storage, 5, "dies-after", new Error("unused"));
+  void scene.worker(undefined, { storage: dying.storage }).handle("o-1");
+  await settle();
+  expect([scene.ids("events").length, scene.outboxRows().length]).toEqual([1, 1]);
+  await scene.clock.advance(60_000);
+  let counted: string | undefined;
+  scene.onHandle = () => void (counted = scene.storage.blobEntries("events")[0]?.[1].metadata["attempts"]);
+  await scene.worker().handle("o-1");
+  expect(counted).toBe("1");
+});
+
+test("W2: progress that somebody else wrote under our lease stops the round at once", async () => {
+  const scene = new Scene();
+  await scene.commit("o-1", [1, 2]);
+  let foreign = true;
+  scene.storage.onCall = async ({ method, args }) => {
+    if (method !== "writeMetadata" || !foreign) return;
+    foreign = false;
+    const [order, , fence] = args as Parameters<typeof scene.storage.leases.writeMetadata>;
+    await scene.storage.leases.writeMetadata(order, { round: "another" }, fence);
+  };
+  expect(await scene.worker().handle("o-1")).toMatchObject({ status: "left", handled: 0 });
+  expect(scene.log).toEqual(["audit E1"]);
+  // The foreign write and one of ours.
+  expect(scene.storage.callCounts()["leases.writeMetadata"]).toBe(2);
+});
+
+test("W3: an event that nobody wants is on record before its entity goes, so a crash leaves no gap", async () => {
+  for (let at = 1; at <= 12; at++) {
+    const scene = new Scene();
+    const subscriptions = [scene.subscription("audit", { events: ["step"] })];
+    await scene.commit("o-1", [1], "other");
+    const dying = mortal(scene.storage, at, "dies-after", new Error("unused"));
+    void scene.worker(subscriptions, { storage: dying.storage }).handle("o-1");
+    await settle();
+    await scene.clock.advance(60_000);
+    expect(await scene.worker(subscriptions).handle("o-1")).toMatchObject({ status: "done", problems: [] });
+    expect(scene.progress().clean).toBe(1);
+  }
+});
+
+test("C05: what waits for the archive when the lease is lost is left to the next holder", async () => {
+  const scene = new Scene();
+  const numbers = Array.from({ length: 20 }, (_, index) => index + 1);
+  await scene.commit("o-1", numbers);
+  const gate = Promise.withResolvers<void>();
+  scene.storage.onCall = ({ method, args }) => (method === "create" && args[0] === "archive" ? gate.promise : undefined);
+  const running = scene.worker().handle("o-1");
+  await settle();
+  expect(scene.log).toHaveLength(20);
+  scene.storage.breakLease(key("o-1"));
+  await scene.clock.advance(10_000);
+  scene.storage.onCall = undefined;
+  gate.resolve();
+  expect((await scene.until(running)).status).toBe("left");
+  expect(scene.ids("archive")).toHaveLength(8);
+  expect(await scene.worker().handle("o-1")).toMatchObject({ status: "done", handled: 0 });
+  expect([scene.ids("events").length, scene.ids("archive").length]).toEqual([0, 20]);
+  expect(scene.log).toHaveLength(20);
+});

@@ -69,6 +69,24 @@ describe("W3: something is missing", () => {
     expect(scene.log).toEqual(["audit E2", "audit E3", "audit E4"]);
   });
 
+  test("the newest pending event of one of two streams", async () => {
+    const scene = new Scene();
+    const subscriptions = [scene.subscription("audit"), scene.subscription("mail")];
+    await scene.commit("o-1", [1, 2, 3]);
+    scene.onHandle = (_entry, { n }) => {
+      if (n === 2) throw new Error("leave it pending");
+    };
+    await scene.worker(subscriptions).handle("o-1");
+    scene.storage.deleteBlob("events", `audit/o-1/${scene.ids("events")[1]}.json`);
+    scene.onHandle = () => undefined;
+    scene.log.length = 0;
+    const result = await scene.worker(subscriptions).handle("o-1");
+    expect(scene.log.toSorted()).toEqual(["audit E2", "mail E2", "mail E3"]);
+    expect(result).toMatchObject({ status: "left", retryInMs: 60_000 });
+    expect(result.problems).toEqual(["event 3 of audit is missing from its pending events. Nothing after it runs."]);
+    expect(scene.progress().clean).toBe(0);
+  });
+
   test("the order entity went back in time: nothing runs, nothing is deleted", async () => {
     const scene = new Scene();
     await scene.commit("o-1", [1, 2]);
@@ -94,6 +112,28 @@ describe("what is not ours", () => {
     expect(scene.log).toEqual(["audit E1", "audit E2"]);
     expect(result.problems.filter((problem) => problem.includes("not one of ours"))).toHaveLength(4);
     expect(scene.ids("events")).toHaveLength(4);
+  });
+
+  test("W10: a copy of an event under another name never runs", async () => {
+    const scene = new Scene();
+    await crashAfterRelay(scene, [1]);
+    const [, blob] = scene.storage.blobEntries("events")[0]!;
+    scene.storage.putBlob("events", "audit/o-1/zcopy.json", blob.bytes, { ...blob.metadata, sequence: "2", previous: "1" });
+    expect((await scene.worker().handle("o-1")).status).toBe("done");
+    expect(scene.log).toEqual(["audit E1"]);
+    expect(scene.ids("events")).toEqual(["zcopy"]);
+  });
+
+  test("another order's event in this order's place never runs", async () => {
+    const scene = new Scene();
+    await crashAfterRelay(scene, [1]);
+    const [name, blob] = scene.storage.blobEntries("events")[0]!;
+    const text = new TextDecoder().decode(blob.bytes).replace('"subject":"o-1"', '"subject":"o-2"');
+    scene.storage.putBlob("events", name, new TextEncoder().encode(text), blob.metadata);
+    const result = await scene.worker().handle("o-1");
+    expect(scene.log).toEqual([]);
+    expect(result.problems.join()).toContain("holds another event");
+    expect(scene.ids("events")).toHaveLength(1);
   });
 
   test("W10: o-1 never sees the events of o-10 or o-1-x", async () => {

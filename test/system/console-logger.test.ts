@@ -1,5 +1,5 @@
 import { describe, expect, test } from "vitest";
-import { createConsoleLogger, type ConsoleLoggerOptions } from "../../src/cli/console-logger.ts";
+import { createConsoleLogger, type ConsoleLoggerOptions } from "../../src/system/console-logger.ts";
 import type { LogFields } from "../../src/core/logger.ts";
 
 const NOW = Date.UTC(2026, 10, 30, 12, 0, 0, 5);

@@ -1,0 +1,56 @@
+/** Blobs in memory. */
+import { OutboxError } from "../../src/core/errors.ts";
+import type { Container } from "../../src/core/names.ts";
+import type { BlobContent, ListedBlob, Metadata } from "../../src/core/ports.ts";
+import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
+import { byCodeUnit, copy, type Etags } from "./memory-basics.ts";
+
+export class MemoryBlobs {
+  readonly #etags: Etags;
+  readonly #containers = new Map<Container, Map<string, BlobContent>>();
+
+  constructor(etags: Etags) {
+    this.#etags = etags;
+  }
+
+  create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata): string {
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
+    if (this.read(container, name) !== undefined)
+      throw new OutboxError("already-exists", `blob ${container}/${name}`, { details: { status: 409 } });
+    return this.put(container, name, bytes, checked);
+  }
+
+  read(container: Container, name: string): BlobContent | undefined {
+    return this.#containers.get(container)?.get(name);
+  }
+
+  list(container: Container, prefix: string): readonly ListedBlob[] {
+    return this.entries(container)
+      .filter(([name]) => name.startsWith(prefix))
+      .map(([name, { etag, metadata }]) => ({ name, etag, metadata }));
+  }
+
+  writeMetadata(container: Container, name: string, metadata: Metadata, etag: string): string {
+    const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
+    const blob = this.read(container, name);
+    if (blob === undefined) throw new OutboxError("not-found", `blob ${container}/${name}`, { details: { status: 404 } });
+    if (blob.etag !== etag) throw new OutboxError("precondition-failed", `blob ${container}/${name}`, { details: { status: 412 } });
+    return this.put(container, name, blob.bytes, checked);
+  }
+
+  delete(container: Container, names: readonly string[]): void {
+    for (const name of names) this.#containers.get(container)?.delete(name);
+  }
+
+  put(container: Container, name: string, bytes: Uint8Array, metadata: Metadata): string {
+    const blobs = this.#containers.get(container) ?? new Map<string, BlobContent>();
+    this.#containers.set(container, blobs);
+    const etag = this.#etags.next();
+    blobs.set(name, copy({ bytes, metadata, etag }));
+    return etag;
+  }
+
+  entries(container: Container): ReadonlyArray<readonly [string, BlobContent]> {
+    return [...(this.#containers.get(container) ?? [])].sort(([a], [b]) => byCodeUnit(a, b));
+  }
+}
