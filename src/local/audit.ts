@@ -69,7 +69,7 @@ export function audit({ committed, handled, tornRecords, killedWorkers, earlierO
     findings.push({ kind, text: `order ${event.orderId}, event ${event.id}: ${what}` });
   };
   const trails = new Map<string, Trail>();
-  for (const [orderId, events] of Map.groupBy(committed, ({ orderId }) => orderId)) {
+  for (const [orderId, events] of Map.groupBy(committed, (event) => event.orderId)) {
     trails.set(orderId, { events, positions: new Map(events.map(({ id }, position) => [id, position])), latest: -1, seenBy: new Map() });
     checkSequences(events, report);
   }

@@ -36,7 +36,7 @@ const DISABLE_PRODUCT_STYLE_URL = true;
 interface LokiCollection {
   readonly data: readonly unknown[];
   remove(document: unknown): void;
-  removeBatchByPositions(positions: readonly number[]): void;
+  removeBatchByPositions: (this: LokiCollection, positions: readonly number[]) => void;
 }
 
 /**
@@ -45,7 +45,10 @@ interface LokiCollection {
  * slow down to a fourth and stand still for longer than the deadline of a storage call. Removing a single document does without.
  */
 function removeSingleDocumentsCheaply(): void {
-  const { Collection } = require("lokijs") as { readonly Collection: { readonly prototype: LokiCollection } };
+  // The copy that Azurite uses, wherever npm has put it.
+  const { Collection } = createRequire(require.resolve("azurite/package.json"))("lokijs") as {
+    readonly Collection: { readonly prototype: LokiCollection };
+  };
   const removeBatch = Collection.prototype.removeBatchByPositions;
   Collection.prototype.removeBatchByPositions = function (positions) {
     const [first] = positions;

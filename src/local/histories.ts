@@ -6,6 +6,7 @@ import { pick, randomInteger, seededRandom, type Random } from "./seeded-random.
 const FIRST_INSTRUCTION = Date.parse("2026-01-05T08:00:00Z");
 const MINUTE_MS = 60_000;
 const HOUR_MS = 60 * MINUTE_MS;
+const MAX_DELIVERY_ATTEMPTS = 3;
 
 const CARRIERS = ["DHL", "UPS", "GLS", "DPD", "Hermes"] as const;
 const HUBS = ["Köln", "Leipzig", "Hamburg", "Kassel", "Łódź", "Liège", "Zürich"] as const;
@@ -57,15 +58,17 @@ function history(random: Random, instructedAt: number): PlannedEvent[] {
   }
   happen("shipment.picked-up", { depot: pick(random, HUBS) });
   for (let hub = randomInteger(random, 1, 3); hub > 0; hub--) happen("shipment.in-transit", { hub: pick(random, HUBS) });
-  for (let attempt = 1; attempt <= 3; attempt++) {
+  for (let attempt = 1; attempt <= MAX_DELIVERY_ATTEMPTS; attempt++) {
     happen("shipment.out-for-delivery", { attempt });
-    if (random() < 0.85) {
+    if (random() < 0.8) {
       happen("shipment.delivered", { signedBy: pick(random, PEOPLE), late: at - instructedAt > 72 * HOUR_MS });
       return events;
     }
-    happen("shipment.delivery-failed", { attempt, reason: pick(random, ["nobody at home", "address not found", "refused"]) });
+    const reason = pick(random, ["nobody at home", "address not found", "refused"]);
+    happen("shipment.delivery-failed", { attempt, reason });
+    if (reason === "refused") break;
   }
-  happen("shipment.returned", { reason: "three attempts failed" });
+  happen("shipment.returned", { reason: "not delivered" });
   return events;
 }
 

@@ -28,7 +28,7 @@ async function main(): Promise<number> {
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : EXIT_USAGE;
     if (!(error instanceof UsageError)) throw error;
-    console.error(`error: ${error.message}`);
+    process.stderr.write(`error: ${error.message}\n`);
     return EXIT_USAGE;
   }
   const plan = input ?? generateHistories({ orders: options.orders, seed: options.seed, run: folder.run });
@@ -44,17 +44,17 @@ async function runAndReport(options: LocalOptions, plan: Plan, folder: RunFolder
     const display = new ProgressDisplay(process.stderr);
     const result = await run({ plan, folder, producers, workers, kill, seed, display, stop: signals.stop });
     verified = isVerified(result);
-    (json ? console.error : console.log)(textReport(result, { kill }));
-    if (json) console.log(JSON.stringify(jsonReport(result, { kill })));
+    (json ? process.stderr : process.stdout).write(`${textReport(result, { kill })}\n`);
+    if (json) process.stdout.write(`${JSON.stringify(jsonReport(result, { kill }))}\n`);
     return verified ? 0 : EXIT_NOT_VERIFIED;
   } catch (error) {
     interrupted = signals.stop.aborted;
-    console.error(interrupted ? "interrupted" : `error: ${describeError(error)}`);
+    process.stderr.write(interrupted ? "interrupted\n" : `error: ${describeError(error)}\n`);
     return interrupted ? (EXIT_SIGNAL[String(signals.stop.reason)] ?? EXIT_NOT_VERIFIED) : EXIT_NOT_VERIFIED;
   } finally {
     const evidence = !verified && !interrupted;
     await folder.close({ evidence });
-    if (evidence) console.error(`what the handlers wrote down: ${folder.handledLog}`);
+    if (evidence) process.stderr.write(`what the handlers wrote down: ${folder.handledLog}\n`);
     signals[Symbol.dispose]();
   }
 }

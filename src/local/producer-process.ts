@@ -55,10 +55,9 @@ async function commitAndReport(outbox: Outbox<ShipmentWorkflow>, commit: Assigne
   let events: readonly EventReference[];
   try {
     events = await commitUntilAnswered(outbox, commit);
-  } catch (error) {
-    throw new Error(
-      `commit to order ${commit.orderId}${commit.origin === undefined ? "" : ` (${commit.origin})`}: ${describeError(error)}`,
-    );
+  } catch (cause) {
+    const origin = commit.origin === undefined ? "" : ` (${commit.origin})`;
+    throw new Error(`commit to order ${commit.orderId}${origin}: ${describeError(cause)}`, { cause });
   }
   await send({ kind: "committed", position: commit.position, events });
 }

@@ -41,7 +41,11 @@ describe("wake-up text (C23)", () => {
   });
 
   test("property: the text is visible ASCII, so XML and headers carry it unchanged", () => {
-    fc.assert(fc.property(anyOrderId, (orderId) => void expect(encodeWakeUp(orderId)).toMatch(/^[\x20-\x7E]+$/)));
+    fc.assert(
+      fc.property(anyOrderId, (orderId) => {
+        expect(encodeWakeUp(orderId)).toMatch(/^[\x20-\x7E]+$/);
+      }),
+    );
   });
 
   test("the longest text is far below the 64 KiB of a message", () => {

@@ -2,7 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import type { MemoryStorage } from "../support/memory-storage.ts";
 import { ManualClock, settle } from "../support/manual-clock.ts";
-import { AutoClock, expectDense, expectReported, Scene, steps } from "./support.ts";
+import { AutoClock, expectDense, expectReported, failure, Scene, steps } from "./support.ts";
 
 const MINUTE = 60_000;
 
@@ -152,7 +152,7 @@ describe("two producers (C1)", () => {
       await scene.outbox().commit("o-1", steps((rival += 1)));
       return { state: { commits: (state?.commits ?? 0) + 100 }, events: [{ type: "step", data: { n: 999 } }] };
     });
-    await expect(promise).rejects.toMatchObject({ code: "conflict" });
+    await failure(promise, "conflict");
     expect(attempts).toBe(3);
     expectDense(scene.stored(), 3);
     expect(scene.steps()).not.toContainEqual({ n: 999 });
@@ -173,11 +173,11 @@ describe("two producers (C1)", () => {
       },
       { signal: controller.signal },
     );
-    const outcome = expect(promise).rejects.toMatchObject({ code: "aborted" });
+    const aborted = failure(promise, "aborted");
     await settle();
     expect(clock.pending()).toBe(1);
     controller.abort(new Error("enough"));
-    await outcome;
+    await aborted;
     expect(scene.steps()).toEqual([{ n: 1 }]);
   });
 });

@@ -1,38 +1,19 @@
 /** Producers on memory storage with a clock that never makes a test wait, and what their tests share. */
 import { expect } from "vitest";
-import { z } from "zod";
 import type { EventId } from "../../src/core/event-id.ts";
 import { isOutboxError, type ErrorCode, type OutboxError } from "../../src/core/errors.ts";
 import type { Logger } from "../../src/core/logger.ts";
 import { ORDER_ROW, OUTBOX_END } from "../../src/core/names.ts";
 import { encodeOrderId, parseOrderId, type OrderKey } from "../../src/core/order-id.ts";
 import type { OrderAndOutbox, OrderTransaction } from "../../src/core/ports.ts";
-import { defineWorkflow, type Workflow } from "../../src/core/workflow.ts";
-import type { Change, CommitResult, Decide } from "../../src/producer/order-change.ts";
+import type { CommitResult } from "../../src/producer/order-change.ts";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../src/producer/outbox.ts";
 import { decodeOrderAndOutbox } from "../../src/storage/order-rows.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { createMemoryStorage, type MemoryStorage, type PortCall } from "../support/memory-storage.ts";
+import { workflow, type TestWorkflow } from "./fixtures/workflow.ts";
 
-const state: z.ZodObject<{ commits: z.ZodNumber; note: z.ZodOptional<z.ZodUnknown> }> = z.object({
-  commits: z.number(),
-  note: z.unknown().optional(),
-});
-const step: z.ZodObject<{ n: z.ZodNumber }> = z.object({ n: z.number() });
-const document: z.ZodUnknown = z.unknown();
-
-export type TestWorkflow = Workflow<typeof state, { readonly step: typeof step; readonly document: typeof document }>;
-
-/** Orders count their commits; events are numbered steps, or documents of any shape. */
-export const workflow: TestWorkflow = defineWorkflow({ name: "test", state, events: { step, document } });
-
-/** One more commit with steps of the given numbers. */
-export function steps(...numbers: readonly number[]): Decide<TestWorkflow> {
-  return (current): Change<TestWorkflow> => ({
-    state: { commits: (current?.commits ?? 0) + 1 },
-    events: numbers.map((n) => ({ type: "step", data: { n } })),
-  });
-}
+export { steps, workflow, type TestWorkflow } from "./fixtures/workflow.ts";
 
 /** Sleeps end at once, and the clocks say that they took their time. */
 export class AutoClock extends ManualClock {
