@@ -1,5 +1,4 @@
 /** The metadata of a pending event blob: enough to order the stream and to see its state in a listing, without reading the blob. */
-import type { EventId } from "./event-id.ts";
 
 /** All metadata of a blob has 8 KiB. */
 const MAX_ENCODED_ERROR = 6_000;
@@ -13,10 +12,6 @@ export interface PendingState {
   readonly attempts: number;
   /** What went wrong last. Cut to what the metadata has room for. */
   readonly lastError?: string;
-}
-
-export interface PendingEvent extends PendingState {
-  readonly id: EventId;
 }
 
 export function encodePendingState(state: PendingState): Record<string, string> {

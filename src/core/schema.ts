@@ -12,7 +12,7 @@ const MAX_ISSUES = 5;
 /** The schema's output for `value`. Throws `code` with the paths that are wrong; the values themselves are never quoted. */
 export async function validate<S extends Schema>(schema: S, value: unknown, what: string, code: ErrorCode): Promise<OutputOf<S>> {
   const result = await schema["~standard"].validate(value);
-  if (result.issues === undefined) return result.value as OutputOf<S>;
+  if (result.issues === undefined) return result.value;
   const issues = result.issues.slice(0, MAX_ISSUES).map(({ path, message }) => `${pathText(path)}${printable(message)}`);
   const more = result.issues.length > MAX_ISSUES ? ` (and ${result.issues.length - MAX_ISSUES} more)` : "";
   throw new OutboxError(code, `${what} does not match its schema: ${issues.join("; ")}${more}`);

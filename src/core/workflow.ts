@@ -15,7 +15,7 @@ export interface Workflow<State extends Schema = Schema, Events extends EventSch
   readonly events: Events;
 }
 
-export type AnyWorkflow = Workflow<Schema, EventSchemas>;
+export type AnyWorkflow = Workflow;
 
 export const MAX_EVENT_TYPE_LENGTH = 200;
 

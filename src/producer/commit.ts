@@ -66,7 +66,12 @@ export class Commit<W extends AnyWorkflow> {
   async run(): Promise<CommitResult> {
     // §4.1: read and send in parallel. The send never fails the commit (C4).
     const sending = this.insurance.send();
-    let current = await this.load().finally(() => sending);
+    let current: Loaded;
+    try {
+      current = await this.load();
+    } finally {
+      await sending;
+    }
     for (let conflicts = 0; ; conflicts++) {
       const answered = await this.alreadyDone(current);
       if (answered !== undefined) return answered;

@@ -81,7 +81,7 @@ async function checkedData(
   if (schema === undefined) {
     throw new OutboxError(
       "unknown-event-type",
-      `order ${printable(orderId)}: workflow ${workflow.name} declares no event ${printable(String(type))}`,
+      `order ${printable(orderId)}: workflow ${workflow.name} declares no event ${printable(type)}`,
     );
   }
   const what = `the data of ${type} for order ${printable(orderId)}`;

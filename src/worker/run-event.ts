@@ -78,7 +78,7 @@ async function openEvent(context: RunContext, subscription: Subscription, queued
     throw new OutboxError("corrupt", `the data of event ${queued.id} is not JSON`, { cause });
   }
   const data = await validate(schema, value, `the data of event ${queued.id} (${printable(stored.type)})`, "invalid-event");
-  return { ...stored, data } as HandledEvent<AnyWorkflow>;
+  return { ...stored, data };
 }
 
 async function readEvent(context: RunContext, subscription: Subscription, queued: QueuedEvent): Promise<StoredEvent> {

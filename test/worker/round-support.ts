@@ -22,8 +22,6 @@ export interface HandlerCall {
   readonly context: HandlerContext;
 }
 
-export type Handler = (call: HandlerCall) => Promise<void> | void;
-
 export class Scene {
   readonly clock = new ManualClock();
   readonly storage: MemoryStorage = createMemoryStorage(this.clock);
