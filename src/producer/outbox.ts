@@ -78,17 +78,18 @@ export function createOutbox<W extends AnyWorkflow>(options: OutboxOptions<W>): 
     if (commitOptions.signal?.aborted === true)
       throw new OutboxError("aborted", `commit to order ${printable(orderId)}`, { cause: commitOptions.signal.reason });
     const insurance = new WakeUpInsurance({ queue: storage.wakeUps, orderId, safetyDelayMs, timeoutMs: wakeUpTimeoutMs, clock, logger });
-    let committed = false;
+    let keep = false;
     try {
       const result = await new Commit(context, orderId, decide, resolved, insurance).run();
-      committed = result.events.length > 0 && !result.repeated;
+      // Also for a repetition: the producer of the first call may have died with the queue down, then nothing else wakes the order.
+      keep = result.events.length > 0;
       return result;
     } catch (error) {
-      // The transaction may still land: the hidden wake-up stays and fires by itself.
-      committed = isOutboxError(error, "outcome-unknown");
+      // The transaction may still land.
+      keep = isOutboxError(error, "outcome-unknown");
       throw error;
     } finally {
-      if (!committed) await insurance.cancel();
+      if (!keep) await insurance.cancel();
     }
   }
 
