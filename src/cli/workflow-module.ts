@@ -33,7 +33,7 @@ export async function loadWorkflowModule(specifier: string, directory: string): 
   if (!Array.isArray(subscriptions)) return refuse("exports `subscriptions` that are no array");
   const strange = subscriptions.findIndex((subscription) => !isSubscription(subscription));
   if (strange >= 0) refuse(`exports \`subscriptions\` whose element ${strange} is not the result of defineSubscription`);
-  assertSubscriptions(subscriptions as readonly Subscription[]);
+  assertSubscriptions(workflow, subscriptions as readonly Subscription[]);
   return { workflow, subscriptions: subscriptions as readonly Subscription[] };
 }
 
@@ -60,7 +60,11 @@ function isWorkflow(value: unknown): value is AnyWorkflow {
 
 function isSubscription(value: unknown): value is Subscription {
   return (
-    isObject(value) && typeof value["name"] === "string" && typeof value["wants"] === "function" && typeof value["handle"] === "function"
+    isObject(value) &&
+    typeof value["name"] === "string" &&
+    isWorkflow(value["workflow"]) &&
+    typeof value["wants"] === "function" &&
+    typeof value["handle"] === "function"
   );
 }
 

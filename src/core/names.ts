@@ -64,6 +64,9 @@ export function eventBlobName(subscription: string, order: OrderKey, id: EventId
   return `${streamPrefix(subscription, order)}${id}.json`;
 }
 
+/** In the place of a subscription: the archive of events that no subscription wanted. No subscription can have this name. */
+export const UNROUTED = "_unrouted";
+
 /** The event id in a blob name below `prefix`, or undefined for a foreign name (W10). */
 export function eventIdOfBlob(name: string, prefix: string): EventId | undefined {
   if (!name.startsWith(prefix) || !name.endsWith(".json")) return undefined;

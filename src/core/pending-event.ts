@@ -10,6 +10,8 @@ export interface PendingState {
   readonly previous: number;
   /** How often its handler was started, as far as it was counted: at every failure, and before the start of a suspect (W4). */
   readonly attempts: number;
+  /** The subscription's predicate threw when the event was relayed: it is asked again before the handler runs. */
+  readonly undecided: boolean;
   /** What went wrong last. Cut to what the metadata has room for. */
   readonly lastError?: string;
 }
@@ -19,6 +21,7 @@ export function encodePendingState(state: PendingState): Record<string, string> 
     sequence: String(state.sequence),
     previous: String(state.previous),
     attempts: String(state.attempts),
+    ...(state.undecided ? { undecided: "1" } : {}),
     ...(state.lastError === undefined || state.lastError === "" ? {} : { lasterror: encodeText(state.lastError) }),
   };
 }
@@ -33,6 +36,7 @@ export function decodePendingState(metadata: Readonly<Record<string, string>>): 
     sequence,
     previous,
     attempts: whole(metadata["attempts"]) ?? 0,
+    undecided: metadata["undecided"] !== undefined,
     ...(lastError === undefined ? {} : { lastError: decodeText(lastError) }),
   };
 }

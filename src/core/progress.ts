@@ -20,9 +20,15 @@ export interface StreamProgress {
 export interface Progress {
   readonly clean: number;
   readonly relayed: number;
-  /** A subscription that is not in here starts at the first event relayed to it (W2). */
+  /**
+   * Streams that a round of this order has known. One that is not in here may still have event blobs: a round that relayed to it died before
+   * it wrote any progress. It is listed once, and starts at the first event relayed to it (W2).
+   */
   readonly streams: Readonly<Record<string, StreamProgress>>;
 }
+
+/** A stream of which nothing is finished yet. */
+export const NEW_STREAM: StreamProgress = { sequence: 0, id: undefined, relayed: 0 };
 
 export const NO_PROGRESS: Progress = { clean: 0, relayed: 0, streams: {} };
 

@@ -1,14 +1,11 @@
 /** One subscription's ordered stream of an order, as the worker sees it: what is pending, and whether something is missing (W3, W10). */
 import type { EventId } from "./event-id.ts";
+import type { PendingState } from "./pending-event.ts";
 import type { Etag } from "./ports.ts";
 import type { StreamProgress } from "./progress.ts";
 
-export interface QueuedEvent {
+export interface QueuedEvent extends PendingState {
   readonly id: EventId;
-  readonly sequence: number;
-  /** Sequence of the event before it in this stream, as the relay knew it. */
-  readonly previous: number;
-  readonly attempts: number;
   readonly etag: Etag;
   /** Its blob was there before this round: its handler may have killed the process that ran it (W4). */
   readonly suspect: boolean;
@@ -19,9 +16,9 @@ export interface QueuedEvent {
 /** Events that the progress has passed: left over by a crash before their delete, or written late by a dead holder (W2). Never run. */
 export function splitGhosts<E extends { readonly id: EventId }>(
   events: readonly E[],
-  progress: StreamProgress | undefined,
+  progress: StreamProgress,
 ): { readonly ghosts: readonly E[]; readonly pending: readonly E[] } {
-  const last = progress?.id;
+  const last = progress.id;
   if (last === undefined) return { ghosts: [], pending: events };
   return { ghosts: events.filter(({ id }) => id <= last), pending: events.filter(({ id }) => id > last) };
 }
@@ -34,17 +31,15 @@ export function splitGhosts<E extends { readonly id: EventId }>(
  */
 export function missingSequence(
   pending: readonly { readonly sequence: number; readonly previous: number }[],
-  progress: StreamProgress | undefined,
+  progress: StreamProgress,
 ): number | undefined {
-  // Without progress the stream starts at the first event relayed to it (W2).
-  let last = progress?.sequence ?? pending[0]?.previous ?? 0;
+  let last = progress.sequence;
   for (const event of pending) {
     // A smaller `previous` only means that the subscription's filter has changed since.
     if (event.previous > last) return event.previous;
     last = event.sequence;
   }
-  const relayed = progress?.relayed ?? 0;
-  return relayed > last ? relayed : undefined;
+  return progress.relayed > last ? progress.relayed : undefined;
 }
 
 /**

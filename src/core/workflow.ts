@@ -74,9 +74,10 @@ export interface HandlerContext {
 
 /** What {@link defineSubscription} makes: the types of the workflow are checked there and erased here. */
 export interface Subscription {
+  readonly workflow: AnyWorkflow;
   /** Lower-case letters, digits, dashes; part of blob paths and progress, so it names the subscription for good. */
   readonly name: string;
-  /** Does this subscription want the event? Decided once, when the event is relayed. */
+  /** Does this subscription want the event? Decided once, when the event is relayed; if it throws, before the handler would run. */
   readonly wants: (event: StoredEvent) => boolean;
   /** Resolves when the event is done; any throw means: try again later, nothing may pass. */
   readonly handle: (event: HandledEvent<AnyWorkflow>, context: HandlerContext) => Promise<void> | void;
@@ -109,19 +110,22 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
   const types: ReadonlySet<string> | undefined = events && new Set(events);
   return {
     name: definition.name,
+    workflow,
     wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || when(event)),
     handle: definition.handle as unknown as Subscription["handle"],
   };
 }
 
-/** Refuses doubled names and more subscriptions than the progress has room for. */
-export function assertSubscriptions(subscriptions: readonly Subscription[]): void {
+/** Refuses none, too many for the progress, doubled names, and subscriptions of another workflow. */
+export function assertSubscriptions(workflow: AnyWorkflow, subscriptions: readonly Subscription[]): void {
+  if (subscriptions.length === 0) throw new OutboxError("invalid-option", "subscriptions is empty: nobody would handle the events");
   if (subscriptions.length > MAX_SUBSCRIPTIONS) {
     throw new OutboxError("invalid-option", `${subscriptions.length} subscriptions: at most ${MAX_SUBSCRIPTIONS} are allowed`);
   }
   const names = new Set<string>();
-  for (const { name } of subscriptions) {
+  for (const { name, workflow: own } of subscriptions) {
     assertSubscriptionName(name);
+    if (own !== workflow) throw new OutboxError("invalid-option", `subscription ${name} was defined for another workflow (${own.name})`);
     if (names.has(name)) throw new OutboxError("invalid-option", `subscription ${name} is declared twice`);
     names.add(name);
   }

@@ -23,7 +23,7 @@ const RENEW_RETRY_MS = 1_000;
  * The start, not the end: the service counts from the moment it handled the request. The margin, a sixth of the duration, is for the time
  * between a check and the write that relies on it.
  */
-export class HeldLease implements AsyncDisposable {
+export class HeldLease {
   readonly id: string;
   /** Aborts when the lease is lost, with a `lease-lost` error as reason. */
   readonly lost: AbortSignal;
@@ -87,10 +87,6 @@ export class HeldLease implements AsyncDisposable {
         error: describeError(error),
       });
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.release();
   }
 
   #deadline(startedAt: number): number {

@@ -1,4 +1,4 @@
-import { printable } from "../core/errors.ts";
+import { describeError, printable } from "../core/errors.ts";
 import { decodeEventBytes } from "../core/event.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
@@ -6,7 +6,6 @@ import { eventIdOfBlob, streamPrefix } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { decodePendingState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, ListedBlob } from "../core/ports.ts";
-import { describeError } from "../core/errors.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 
 export interface Listing {
@@ -24,7 +23,7 @@ export async function listPending(blobs: Blobs, subscription: string, order: Ord
     const id = eventIdOfBlob(blob.name, prefix);
     const state = id === undefined ? undefined : (decodePendingState(blob.metadata) ?? (await stateFromBytes(blobs, blob, id, logger)));
     if (id === undefined || state === undefined) foreign.push(blob.name);
-    else events.push({ id, sequence: state.sequence, previous: state.previous, attempts: state.attempts, etag: blob.etag, suspect: true });
+    else events.push({ id, ...state, etag: blob.etag, suspect: true });
   }
   // The service lists by its own rule for letters; ours is by code unit.
   events.sort((a, b) => (a.id < b.id ? -1 : 1));
@@ -37,7 +36,7 @@ async function stateFromBytes(blobs: Blobs, blob: ListedBlob, id: EventId, logge
   if (content === undefined) return undefined;
   try {
     const event = decodeEventBytes(content.bytes);
-    return event.id === id ? { sequence: event.sequence, previous: 0, attempts: 0 } : undefined;
+    return event.id === id ? { sequence: event.sequence, previous: 0, attempts: 0, undecided: false } : undefined;
   } catch (error) {
     logger.error("a blob with an event's name holds no event", { name: printable(blob.name), error: describeError(error) });
     return undefined;

@@ -9,10 +9,10 @@ export class OrderStream {
   /** Pending events in order. The first one is running or next. */
   readonly queue: QueuedEvent[] = [];
   /** Why nothing of this stream may start any more in this round. */
-  stopped: { readonly reason: string; readonly retryInMs: number } | undefined;
-  #progress: StreamProgress | undefined;
+  stopped: { readonly retryInMs: number } | undefined;
+  #progress: StreamProgress;
 
-  constructor(subscription: Subscription, progress: StreamProgress | undefined) {
+  constructor(subscription: Subscription, progress: StreamProgress) {
     this.subscription = subscription;
     this.#progress = progress;
   }
@@ -21,18 +21,20 @@ export class OrderStream {
     return this.subscription.name;
   }
 
-  /** Progress of this stream; undefined before its first event was ever finished. */
-  get progress(): StreamProgress | undefined {
-    return this.#progress;
+  /** What the progress says of this stream, or is about to: also of events that wait, so that a deployment without it forgets nothing. */
+  get progress(): StreamProgress {
+    const relayed = Math.max(this.#progress.relayed, this.#progress.sequence, this.queue.at(-1)?.sequence ?? 0);
+    return { ...this.#progress, relayed };
   }
 
   hasFinished(id: EventId): boolean {
-    return this.#progress?.id !== undefined && id <= this.#progress.id;
+    return this.#progress.id !== undefined && id <= this.#progress.id;
   }
 
-  /** Sequence of the newest event of this stream before `id`. */
-  lastSequenceBefore(id: EventId): number {
-    return this.queue.findLast((event) => event.id < id)?.sequence ?? this.#progress?.sequence ?? 0;
+  /** Sequence of the newest event of this stream before the given one, as far as queue and progress know. */
+  lastSequenceBefore({ id, sequence }: { readonly id: EventId; readonly sequence: number }): number {
+    const queued = this.queue.findLast((event) => event.id < id)?.sequence ?? 0;
+    return Math.min(sequence - 1, Math.max(queued, this.#progress.sequence, this.#progress.relayed));
   }
 
   /** Adds pending events, each once and in order. */
@@ -47,7 +49,7 @@ export class OrderStream {
   /** The next event, unless one before it is missing (W3). */
   next(): QueuedEvent | undefined {
     const head = this.queue[0];
-    return head !== undefined && this.#progress !== undefined && head.previous > this.#progress.sequence ? undefined : head;
+    return head !== undefined && head.previous > this.#progress.sequence ? undefined : head;
   }
 
   /** A missing event anywhere in the stream, also behind its end. */
@@ -56,10 +58,8 @@ export class OrderStream {
   }
 
   /** The head is finished. */
-  finish(event: QueuedEvent): StreamProgress {
+  finish(event: QueuedEvent): void {
     this.queue.shift();
-    const relayed = Math.max(this.#progress?.relayed ?? 0, event.sequence, this.queue.at(-1)?.sequence ?? 0);
-    this.#progress = { sequence: event.sequence, id: event.id, relayed };
-    return this.#progress;
+    this.#progress = { sequence: event.sequence, id: event.id, relayed: Math.max(this.#progress.relayed, event.sequence) };
   }
 }

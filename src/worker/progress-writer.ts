@@ -41,11 +41,7 @@ export class ProgressWriter {
     this.#wanted = options.progress;
   }
 
-  /** What is written, plus what is on its way. */
-  get wanted(): Progress {
-    return this.#wanted;
-  }
-
+  /** What is durable. */
   get written(): Progress {
     return this.#written;
   }

@@ -2,9 +2,9 @@
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../core/event.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
-import { eventBlobName } from "../core/names.ts";
+import { eventBlobName, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import { decodePendingState, encodePendingState } from "../core/pending-event.ts";
+import { decodePendingState, encodePendingState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
@@ -13,10 +13,12 @@ import type { OrderStream } from "./order-stream.ts";
 /** How many event blobs of an order are written at once. */
 const MAX_PARALLEL_WRITES = 16;
 
-export interface RelayedEvent {
+export interface RoutedEvent {
   readonly event: StoredEvent;
-  /** Streams that want the event. */
-  readonly streams: readonly OrderStream[];
+  /** Streams that get the event. */
+  readonly targets: readonly { readonly stream: OrderStream; readonly undecided: boolean }[];
+  /** No subscription wants it, now or before. */
+  readonly unwanted: boolean;
 }
 
 /** The event of an outbox entity. Throws `corrupt` if its text or payload is not the event it names. */
@@ -34,29 +36,50 @@ async function readPayload(blobs: Blobs, { id, payloadBlob }: OutboxEntity): Pro
   return decodeEventBytes(payload.bytes);
 }
 
-/** Which streams get the event: those whose subscription wants it and that have not finished it (C01). */
-export function route(event: StoredEvent, streams: Iterable<OrderStream>): OrderStream[] {
-  return [...streams].filter((stream) => stream.subscription.wants(event) && !stream.hasFinished(event.id));
+/**
+ * Which streams get the event: those whose subscription wants it and that have not finished it (C01). A predicate that throws must hold up
+ * nobody else (G4) and lose nothing: its stream gets the event, and is asked again before the handler runs.
+ */
+export function route(event: StoredEvent, streams: readonly OrderStream[]): RoutedEvent {
+  const asked = streams.map((stream) => {
+    try {
+      return { stream, wants: stream.subscription.wants(event), undecided: false };
+    } catch {
+      return { stream, wants: true, undecided: true };
+    }
+  });
+  const wanting = asked.filter(({ wants }) => wants);
+  return { event, targets: wanting.filter(({ stream }) => !stream.hasFinished(event.id)), unwanted: wanting.length === 0 };
+}
+
+/** An event that nobody wants goes to the archive too: nothing vanishes (G6). */
+export async function archiveUnwanted(blobs: Blobs, order: OrderKey, event: StoredEvent, finishedAt: string): Promise<void> {
+  const metadata = { sequence: String(event.sequence), outcome: "unwanted", finishedat: finishedAt };
+  try {
+    await blobs.create("archive", eventBlobName(UNROUTED, order, event.id), eventBytes(event.text), metadata);
+  } catch (error) {
+    if (!isOutboxError(error, "already-exists")) throw error;
+  }
 }
 
 /** Writes the event blobs of all events and returns what to queue, per stream and in order. */
 export async function writeEventBlobs(
   blobs: Blobs,
   order: OrderKey,
-  relayed: readonly RelayedEvent[],
+  routed: readonly RoutedEvent[],
 ): Promise<ReadonlyMap<OrderStream, readonly QueuedEvent[]>> {
-  const writes: { readonly stream: OrderStream; readonly event: StoredEvent; readonly previous: number; queued?: QueuedEvent }[] = [];
+  const writes: { readonly stream: OrderStream; readonly event: StoredEvent; readonly state: PendingState; queued?: QueuedEvent }[] = [];
   const last = new Map<OrderStream, number>();
-  for (const { event, streams } of relayed) {
-    for (const stream of streams) {
-      writes.push({ stream, event, previous: last.get(stream) ?? stream.lastSequenceBefore(event.id) });
+  for (const { event, targets } of routed) {
+    for (const { stream, undecided } of targets) {
+      const previous = last.get(stream) ?? stream.lastSequenceBefore(event);
+      writes.push({ stream, event, state: { sequence: event.sequence, previous, attempts: 0, undecided } });
       last.set(stream, event.sequence);
     }
   }
   const iterator = writes.values();
   const lane = async (): Promise<void> => {
-    for (const write of iterator)
-      write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.previous);
+    for (const write of iterator) write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.state);
   };
   const lanes = await Promise.allSettled(Array.from({ length: Math.min(MAX_PARALLEL_WRITES, writes.length) }, lane));
   const failed = lanes.find((result) => result.status === "rejected");
@@ -75,11 +98,10 @@ async function createEventBlob(
   order: OrderKey,
   subscription: Subscription,
   event: StoredEvent,
-  previous: number,
+  state: PendingState,
 ): Promise<QueuedEvent> {
   const name = eventBlobName(subscription.name, order, event.id);
   const bytes = eventBytes(event.text);
-  const state = { sequence: event.sequence, previous, attempts: 0 };
   // Big texts are read again when their turn comes rather than kept in memory.
   const text = event.text.length <= MAX_INLINE_EVENT_UNITS ? { text: event.text } : {};
   try {
@@ -94,7 +116,7 @@ async function createEventBlob(
       });
     }
     // Ours, from before a crash or a lost answer. Its attempts stay (C28), and its start is counted before the handler runs (W4).
-    const { previous: known, attempts } = decodePendingState(existing.metadata) ?? state;
-    return { id: event.id, sequence: event.sequence, previous: known, attempts, etag: existing.etag, suspect: true, ...text };
+    const known = decodePendingState(existing.metadata) ?? state;
+    return { id: event.id, ...known, sequence: event.sequence, etag: existing.etag, suspect: true, ...text };
   }
 }

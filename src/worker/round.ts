@@ -17,7 +17,7 @@ import type { StoredEvent } from "../core/event.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, OrderAndOutbox, OutboxEntity, Storage } from "../core/ports.ts";
-import { decodeProgress, type Progress } from "../core/progress.ts";
+import { decodeProgress, MAX_SUBSCRIPTIONS, NEW_STREAM, type Progress, type StreamProgress } from "../core/progress.ts";
 import { firstUnaccounted, splitGhosts, type QueuedEvent } from "../core/stream.ts";
 import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
 import { Archiver } from "./archiver.ts";
@@ -25,7 +25,7 @@ import type { HeldLease } from "./held-lease.ts";
 import { listPending } from "./list-pending.ts";
 import { OrderStream } from "./order-stream.ts";
 import { ProgressWriter } from "./progress-writer.ts";
-import { readEntity, route, writeEventBlobs } from "./relay.ts";
+import { archiveUnwanted, readEntity, route, writeEventBlobs } from "./relay.ts";
 import { runEvent } from "./run-event.ts";
 import type { Wakeable } from "./wakeable.ts";
 
@@ -76,6 +76,8 @@ export class Round {
   readonly #writer: ProgressWriter;
   readonly #archiver: Archiver;
   readonly #problems = new Set<string>();
+  /** What a listing found of streams that are not deployed here. */
+  readonly #waitingElsewhere = new Map<string, StreamProgress>();
   /** Sequence up to which entities have become blobs, or never will. */
   #seen: number;
   /** Events from this sequence on must not run: one before them is missing in the order itself. */
@@ -88,7 +90,9 @@ export class Round {
     this.#input = input;
     const progress = decodeProgress(input.blob.metadata);
     this.#seen = Math.max(progress.clean, progress.relayed);
-    this.#streams = options.subscriptions.map((subscription) => new OrderStream(subscription, ownStream(progress, subscription.name)));
+    this.#streams = options.subscriptions.map(
+      (subscription) => new OrderStream(subscription, known(progress, subscription.name) ?? NEW_STREAM),
+    );
     const { order, lease } = input;
     this.#writer = new ProgressWriter({ leases: options.storage.leases, order, lease, round: input.id, etag: input.blob.etag, progress });
     this.#archiver = new Archiver({ blobs: options.storage.blobs, order, lease, clock: options.clock, logger: options.logger });
@@ -130,7 +134,7 @@ export class Round {
       this.#input.blob.state === "free" &&
       clean + found.outbox.length === sequence &&
       (found.outbox[0]?.sequence ?? clean + 1) === clean + 1;
-    const listed = nothingOlder ? new Set<number>() : await this.#list();
+    const listed = await this.#list(!nothingOlder);
     await this.#relay(found, listed);
     await this.#recordClean();
   }
@@ -143,9 +147,16 @@ export class Round {
     return found;
   }
 
-  /** Fills the streams from their blobs: backlog, after a crash, blocked streams. Returns the sequences found. */
-  async #list(): Promise<ReadonlySet<number>> {
+  /**
+   * Fills the streams from their blobs: backlog, after a crash, blocked streams. Returns the sequences found.
+   *
+   * @param all false: only streams that wait by what the progress says (another deployment, without them, may have called the order clean
+   *   since), and those it does not know although the order is not new
+   */
+  async #list(all: boolean): Promise<ReadonlySet<number>> {
     const { storage, logger } = this.#options;
+    const progress = this.#writer.written;
+    const isNew = progress.clean === 0 && progress.relayed === 0 && Object.keys(progress.streams).length === 0;
     const sequences = new Set<number>();
     const list = async (stream: OrderStream): Promise<void> => {
       const { events, foreign } = await listPending(storage.blobs, stream.name, this.#input.order, logger);
@@ -155,9 +166,30 @@ export class Round {
       for (const event of pending) sequences.add(event.sequence);
       stream.enqueue(pending);
     };
-    const lists = await Promise.allSettled(this.#streams.map(list));
+    const waits = (stream: OrderStream): boolean => {
+      const { sequence, relayed } = known(progress, stream.name) ?? { sequence: 0, relayed: isNew ? 0 : 1 };
+      return relayed > sequence;
+    };
+    const lists = await Promise.allSettled([
+      ...this.#streams.filter((stream) => all || waits(stream)).map(list),
+      ...(all ? this.#absent().map((name) => this.#listAbsent(name)) : []),
+    ]);
     for (const result of lists) if (result.status === "rejected") throw result.reason;
     return sequences;
+  }
+
+  /** Subscriptions that other deployments know and this one does not (F10). */
+  #absent(): string[] {
+    return Object.keys(this.#writer.written.streams).filter((name) => this.#streams.every((stream) => stream.name !== name));
+  }
+
+  /** Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. */
+  async #listAbsent(name: string): Promise<void> {
+    const { storage, logger } = this.#options;
+    const { events } = await listPending(storage.blobs, name, this.#input.order, logger);
+    const last = events.at(-1)?.sequence ?? 0;
+    const progress = known(this.#writer.written, name) ?? NEW_STREAM;
+    if (last > progress.relayed) this.#waitingElsewhere.set(name, { ...progress, relayed: last });
   }
 
   /**
@@ -166,7 +198,7 @@ export class Round {
    * @param listed sequences that have an event blob already
    */
   async #relay(found: OrderAndOutbox, listed: ReadonlySet<number>): Promise<void> {
-    const { storage } = this.#options;
+    const { storage, clock } = this.#options;
     const { order, lease } = this.#input;
     const sequence = topSequence(found);
     const readable = await this.#readEntities(found.outbox);
@@ -174,10 +206,12 @@ export class Round {
     const events = readable.filter((event) => this.#gapAt === undefined || event.sequence < this.#gapAt);
     const last = events.at(-1)?.sequence ?? 0;
     if (last > 0) {
-      const relayed = events.map((event) => ({ event, streams: route(event, this.#streams) }));
-      const queues = await writeEventBlobs(storage.blobs, order, relayed);
-      if (relayed.some(({ streams }) => streams.length === 0)) {
-        // No blob will tell of this event, so the progress has to, before its entity goes.
+      const routed = events.map((event) => route(event, this.#streams));
+      const queues = await writeEventBlobs(storage.blobs, order, routed);
+      const unwanted = routed.filter((event) => event.unwanted);
+      for (const { event } of unwanted) await archiveUnwanted(storage.blobs, order, event, new Date(clock.now()).toISOString());
+      if (routed.some(({ targets }) => targets.length === 0)) {
+        // No event blob will tell of this event, so the progress has to, before its entity goes.
         await this.#writer.update((progress) => ({ ...progress, relayed: Math.max(progress.relayed, last) }));
       }
       lease.assertHeld();
@@ -221,7 +255,7 @@ export class Round {
     const names = entities.flatMap(({ payloadBlob }) => payloadBlob ?? []);
     if (names.length === 0) return;
     await this.#options.storage.blobs.delete("payloads", names).catch((error: unknown) => {
-      this.#options.logger.warn("a relayed payload could not be deleted", { order: this.#input.order, error: describeError(error) });
+      this.#options.logger.warn("a relayed payload could not be deleted", { orderId: this.#input.orderId, error: describeError(error) });
     });
   }
 
@@ -237,7 +271,7 @@ export class Round {
         );
       }
       if (running.size === 0) {
-        if (!this.#input.wakeable.taken() || !this.#goesOn()) return;
+        if (!this.#input.wakeable.takePoke() || !this.#goesOn()) return;
       } else {
         const idle = this.#streams.some((stream) => !running.has(stream) && stream.stopped === undefined);
         if (!(await this.#newsBefore([...running.values()], idle)) || !this.#goesOn()) continue;
@@ -264,8 +298,15 @@ export class Round {
   }
 
   async #lookForMore(): Promise<void> {
+    let found: OrderAndOutbox;
     try {
-      const found = await this.#read();
+      found = await this.#read();
+    } catch (error) {
+      // Only a look: the next one, or the one after the release, will do.
+      this.#options.logger.debug("a look for new commits failed", { orderId: this.#input.orderId, error: describeError(error) });
+      return;
+    }
+    try {
       if (topSequence(found) > this.#seen) await this.#relay(found, new Set());
     } catch (error) {
       this.#failure ??= error;
@@ -292,23 +333,34 @@ export class Round {
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
-    const { workflow, storage, retryDelayMs, recheckDelayMs } = this.#options;
+    const { workflow, storage, logger, retryDelayMs, recheckDelayMs } = this.#options;
     const { orderId, order, lease, stop } = this.#input;
-    const outcome = await runEvent({ workflow, blobs: storage.blobs, orderId, order, lease, stop }, stream.subscription, head);
+    const outcome = await runEvent({ workflow, blobs: storage.blobs, logger, orderId, order, lease, stop }, stream.subscription, head);
     if (outcome.kind !== "handled") {
-      stream.stopped = { reason: outcome.error, retryInMs: outcome.kind === "failed" ? retryDelayMs : recheckDelayMs };
+      stream.stopped = { retryInMs: outcome.kind === "failed" ? retryDelayMs : recheckDelayMs };
       this.#problem(`event ${head.sequence} of ${stream.name} ${outcome.kind === "failed" ? "failed" : "can't run"}: ${outcome.error}`);
       return;
     }
-    const finished = stream.finish(head);
+    stream.finish(head);
     // W2: the commit point. Only when this is durable may the next event start, or the archive be written.
     await this.#writer.update((progress) => ({
       clean: this.#isClean() ? this.#seen : progress.clean,
       relayed: Math.max(progress.relayed, this.#seen),
-      streams: { ...progress.streams, [stream.name]: finished },
+      streams: this.#streamProgress(progress),
     }));
     this.#handled += 1;
     this.#archiver.add({ subscription: stream.name, ...head, attempts: outcome.attempts, text: outcome.text });
+  }
+
+  /** All streams as they stand, also those that wait: what is only in their blobs now must be known to the next round (W3). */
+  #streamProgress(progress: Progress): Progress["streams"] {
+    const own = this.#streams.map((stream) => [stream.name, stream.progress] as const);
+    const all = Object.entries({ ...progress.streams, ...Object.fromEntries(this.#waitingElsewhere), ...Object.fromEntries(own) });
+    if (all.length <= MAX_SUBSCRIPTIONS) return Object.fromEntries(all);
+    // No room for all that ever were: those that are gone and wait for nothing may be forgotten.
+    return Object.fromEntries(
+      all.filter(([name, { sequence, relayed }]) => relayed > sequence || own.some(([ownName]) => ownName === name)),
+    );
   }
 
   /** Everything relayed is finished everywhere. */
@@ -319,7 +371,11 @@ export class Round {
   /** Nothing to run, but the progress does not say so yet: events that nobody wants, or what a crash left finished. */
   async #recordClean(): Promise<void> {
     if (!this.#isClean() || this.#writer.written.clean >= this.#seen) return;
-    await this.#writer.update((progress) => ({ ...progress, clean: this.#seen, relayed: Math.max(progress.relayed, this.#seen) }));
+    await this.#writer.update((progress) => ({
+      clean: this.#seen,
+      relayed: Math.max(progress.relayed, this.#seen),
+      streams: this.#streamProgress(progress),
+    }));
   }
 
   #retryInMs(): number | undefined {
@@ -346,6 +402,6 @@ function topSequence({ order, outbox }: OrderAndOutbox): number {
   return Math.max(order?.sequence ?? 0, outbox.at(-1)?.sequence ?? 0);
 }
 
-function ownStream(progress: Progress, name: string): Progress["streams"][string] | undefined {
+function known(progress: Progress, name: string): Progress["streams"][string] | undefined {
   return Object.hasOwn(progress.streams, name) ? progress.streams[name] : undefined;
 }

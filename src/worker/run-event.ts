@@ -1,6 +1,7 @@
 /** One start of one event's handler, from its bytes to an outcome. */
 import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
+import type { Logger } from "../core/logger.ts";
 import { eventBlobName } from "../core/names.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { encodePendingState } from "../core/pending-event.ts";
@@ -20,6 +21,7 @@ export type EventOutcome =
 export interface RunContext {
   readonly workflow: AnyWorkflow;
   readonly blobs: Blobs;
+  readonly logger: Logger;
   readonly orderId: OrderId;
   readonly order: OrderKey;
   readonly lease: HeldLease;
@@ -46,6 +48,8 @@ export async function runEvent(context: RunContext, subscription: Subscription, 
   }
   context.lease.assertHeld();
   try {
+    // The predicate threw at the relay: now is the time to ask it again, as a part of the handling.
+    if (queued.undecided && !subscription.wants(event)) return { kind: "handled", text: event.text, attempts };
     await subscription.handle(event, {
       subscription: subscription.name,
       attempt: attempts,
@@ -54,6 +58,15 @@ export async function runEvent(context: RunContext, subscription: Subscription, 
   } catch (error) {
     context.lease.assertHeld();
     const text = describeError(error);
+    context.logger.error("a handler failed", {
+      orderId: context.orderId,
+      subscription: subscription.name,
+      eventId: queued.id,
+      sequence: queued.sequence,
+      attempt: attempts,
+      error: text,
+      stack: error instanceof Error ? printable(error.stack ?? "", 4_000) : undefined,
+    });
     if (context.stop.aborted) return { kind: "waiting", error: `stopped while it ran: ${text}` };
     await countStart(context, subscription, queued, etag, { attempts, lastError: text });
     return { kind: "failed", error: text };
@@ -105,7 +118,7 @@ async function countStart(
   state: { readonly attempts: number; readonly lastError?: string },
 ): Promise<Etag | undefined> {
   const name = eventBlobName(subscription.name, context.order, queued.id);
-  const metadata = encodePendingState({ sequence: queued.sequence, previous: queued.previous, ...state });
+  const metadata = encodePendingState({ ...queued, ...state });
   try {
     return await context.blobs.writeMetadata("events", name, metadata, etag);
   } catch (error) {

@@ -9,7 +9,7 @@ export class Wakeable {
   }
 
   /** Was there a poke since the last time somebody asked? */
-  taken(): boolean {
+  takePoke(): boolean {
     const poked = this.#poked;
     this.#poked = false;
     return poked;
@@ -24,10 +24,10 @@ export class Wakeable {
         resolve(poked);
       };
       const giveUp = (): void => settle(false);
-      this.#waiting = () => settle(this.taken());
+      this.#waiting = () => settle(this.takePoke());
       signal.addEventListener("abort", giveUp, { once: true });
       if (signal.aborted) settle(false);
-      else if (this.#poked) settle(this.taken());
+      else if (this.#poked) settle(this.takePoke());
     });
   }
 }

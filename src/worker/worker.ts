@@ -40,7 +40,7 @@ const MAX_ACQUIRE_TRIES = 5;
 /** @throws `invalid-option` */
 export function createWorker(options: WorkerOptions): Worker {
   const { storage, subscriptions } = options;
-  assertSubscriptions(subscriptions);
+  assertSubscriptions(options.workflow, subscriptions);
   const clock = options.clock ?? systemClock;
   const logger = options.logger ?? silentLogger;
   const random = options.random ?? Math.random;
@@ -78,7 +78,7 @@ export function createWorker(options: WorkerOptions): Worker {
     });
     for (;;) {
       if (!mayStart()) return result("left", 0);
-      wakeable.taken();
+      wakeable.takePoke();
       const taken = await takeLease(order);
       if (taken === "taken") return result("taken", leaseOptions.durationMs);
       if (taken === "moving") return result("left", 1_000);
@@ -91,7 +91,7 @@ export function createWorker(options: WorkerOptions): Worker {
       const { outbox } = await storage.orders.readOutbox(order);
       if (outbox.some(({ sequence }) => sequence > outcome.seen)) continue;
       if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
-      if (wakeable.taken()) continue;
+      if (wakeable.takePoke()) continue;
       // In the same tick as the question above: a later wake-up starts a round of its own, so no poke is lost.
       running.delete(orderId);
       return result("done", 0);

@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { loadWorkflowModule } from "../../src/cli/workflow-module.ts";
 
 const WORKFLOW = `export const workflow = { name: "w", source: "/w", state: {}, events: {} };`;
-const SUBSCRIPTION = `{ name: "mail", wants: () => true, handle() {} }`;
+const SUBSCRIPTION = `{ name: "mail", workflow, wants: () => true, handle() {} }`;
 const GOOD = `${WORKFLOW} export const subscriptions = [${SUBSCRIPTION}];`;
 
 let directory: string;

@@ -104,6 +104,7 @@ const anyState: fc.Arbitrary<PendingState> = fc
     sequence: fc.integer({ min: 1, max: 999_999_999_999_999 }),
     previous: fc.nat(),
     attempts: fc.nat(),
+    undecided: fc.boolean(),
     lastError: fc.option(
       fc.string({ unit: "binary", minLength: 1, maxLength: 600 }).filter((text) => text.isWellFormed()),
       { nil: undefined },
@@ -130,7 +131,7 @@ describe("state of a pending event in its metadata (design §3, W3, W4)", () => 
     ["half surrogate pairs", "\uD83D".repeat(1_000)],
     ["much Latin", "x".repeat(100_000)],
   ])("an error of %s is cut to what the metadata has room for, not thrown", (_name, lastError) => {
-    const metadata = encodePendingState({ sequence: 2, previous: 1, attempts: 3, lastError });
+    const metadata = encodePendingState({ sequence: 2, previous: 1, attempts: 3, undecided: false, lastError });
     expect(bytesOf(metadata)).toBeLessThanOrEqual(MAX_METADATA_BYTES);
     const decoded = decodePendingState(metadata);
     expect(decoded).toMatchObject({ sequence: 2, previous: 1, attempts: 3 });
@@ -141,8 +142,10 @@ describe("state of a pending event in its metadata (design §3, W3, W4)", () => 
 
   test("an ordinary error of 1,000 Latin letters is kept whole, an empty one is none", () => {
     const lastError = "Error: ".padEnd(1_000, "x");
-    expect(decodePendingState(encodePendingState({ sequence: 1, previous: 0, attempts: 1, lastError }))?.lastError).toBe(lastError);
-    expect(encodePendingState({ sequence: 1, previous: 0, attempts: 1, lastError: "" })).toEqual({
+    expect(decodePendingState(encodePendingState({ sequence: 1, previous: 0, attempts: 1, undecided: false, lastError }))?.lastError).toBe(
+      lastError,
+    );
+    expect(encodePendingState({ sequence: 1, previous: 0, attempts: 1, undecided: false, lastError: "" })).toEqual({
       sequence: "1",
       previous: "0",
       attempts: "1",

@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { firstUnaccounted, missingSequence, splitGhosts } from "../../src/core/stream.ts";
-import type { StreamProgress } from "../../src/core/progress.ts";
+import { NEW_STREAM, type StreamProgress } from "../../src/core/progress.ts";
 import { eventId } from "./support.ts";
 
 interface Chained {
@@ -31,7 +31,7 @@ describe("ghosts (W2, C01)", () => {
   });
 
   test.each([
-    ["no progress", undefined],
+    ["a new stream", NEW_STREAM],
     ["nothing finished yet", finished(0)],
   ])("with %s nothing is a ghost", (_name, progress) => {
     expect(splitGhosts(events, progress)).toEqual({ ghosts: [], pending: events });
@@ -51,12 +51,12 @@ describe("ghosts (W2, C01)", () => {
 });
 
 describe("missing events (W3)", () => {
-  test.each<[string, number | undefined, readonly Chained[], StreamProgress | undefined]>([
-    ["nothing is pending", undefined, [], undefined],
+  test.each<[string, number | undefined, readonly Chained[], StreamProgress]>([
+    ["nothing is pending", undefined, [], NEW_STREAM],
     ["everything is there", undefined, chain([3, 4, 5], 2), finished(2, 5)],
     ["a filter leaves gaps in the sequences", undefined, chain([3, 7, 9], 2), finished(2, 9)],
-    ["the stream is new and starts in the middle of the order", undefined, chain([7, 8], 0), undefined],
-    ["a new stream starts at the first event relayed to it", undefined, chain([8], 7), undefined],
+    ["the stream is new and starts in the middle of the order", undefined, chain([7, 8], 0), NEW_STREAM],
+    ["progress of a stream that had finished events was lost", 7, chain([8], 7), NEW_STREAM],
     ["the filter became narrower: the event before is older than the progress", undefined, [{ sequence: 7, previous: 2 }], finished(5)],
     ["the first is missing", 3, chain([3, 4, 5], 2).slice(1), finished(2, 5)],
     ["one in the middle is missing", 4, chain([3, 4, 5], 2).filter(({ sequence }) => sequence !== 4), finished(2, 5)],

@@ -56,10 +56,19 @@ describe("subscriptions", () => {
 
   test("doubled names and too many subscriptions are refused", () => {
     const named = (name: string) => defineSubscription(workflow, { name, handle });
-    expect(thrown(() => assertSubscriptions([named("a"), named("b"), named("a")]))).toMatchObject({ code: "invalid-option" });
+    expect(thrown(() => assertSubscriptions(workflow, [named("a"), named("b"), named("a")]))).toMatchObject({ code: "invalid-option" });
     const many = Array.from({ length: MAX_SUBSCRIPTIONS + 1 }, (_, index) => named(`s${index}`));
-    expect(thrown(() => assertSubscriptions(many))).toMatchObject({ code: "invalid-option" });
-    expect(() => assertSubscriptions(many.slice(1))).not.toThrow();
+    expect(thrown(() => assertSubscriptions(workflow, many))).toMatchObject({ code: "invalid-option" });
+    expect(() => assertSubscriptions(workflow, many.slice(1))).not.toThrow();
+  });
+
+  test("G6: no subscription at all, and subscriptions of another workflow, are refused", () => {
+    const foreign = defineSubscription(defineWorkflow({ name: "other", state: z.object({}), events: { e: z.object({}) } }), {
+      name: "a",
+      handle,
+    });
+    expect(thrown(() => assertSubscriptions(workflow, []))).toMatchObject({ code: "invalid-option" });
+    expect(thrown(() => assertSubscriptions(workflow, [foreign]))).toMatchObject({ code: "invalid-option" });
   });
 });
 

@@ -1,5 +1,6 @@
 /** One round, step by step: W1, W2, W3, W4, W9, W10, W11. */
 import { describe, expect, test } from "vitest";
+import { OutboxError } from "../../src/core/errors.ts";
 import { eventBytes } from "../../src/core/event.ts";
 import { settle } from "../support/manual-clock.ts";
 import { key, Scene } from "./round-support.ts";
@@ -113,6 +114,90 @@ describe("the ordinary path", () => {
     expect((await scene.worker().handle("o-1")).status).toBe("done");
     expect(scene.progress().streams["gone"]?.sequence).toBe(1);
     expect(scene.log.filter((entry) => entry.startsWith("audit"))).toEqual(["audit E1", "audit E2"]);
+  });
+
+  test.each(["known", "new"])(
+    "G2, F10: a subscription that one deployment lacks misses nothing that was relayed to it (%s)",
+    async (how) => {
+      const scene = new Scene();
+      const [audit, mail] = [scene.subscription("audit"), scene.subscription("mail")];
+      if (how === "known") {
+        await scene.commit("o-1", [0]);
+        await scene.worker([audit, mail]).handle("o-1");
+        scene.log.length = 0;
+      }
+      await scene.commit("o-1", [1]);
+      scene.onHandle = (entry) => {
+        if (entry === "mail E1") throw new Error("leave it pending");
+      };
+      await scene.worker([audit, mail]).handle("o-1");
+      await scene.commit("o-1", [2]);
+      expect((await scene.worker([audit]).handle("o-1")).status).toBe("done");
+      scene.onHandle = () => undefined;
+      await scene.commit("o-1", [3]);
+      expect(await scene.worker([audit, mail]).handle("o-1")).toMatchObject({ status: "done", problems: [] });
+      expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1", "mail E1", "mail E3"]);
+      expect(scene.log.filter((entry) => entry.startsWith("audit"))).toEqual(["audit E1", "audit E2", "audit E3"]);
+      expect(scene.ids("events", "mail")).toEqual([]);
+    },
+  );
+
+  test.each(["known", "new"])("G2, F10: the same when the process died right after the relay (%s)", async (how) => {
+    const scene = new Scene();
+    const [audit, mail] = [scene.subscription("audit"), scene.subscription("mail")];
+    if (how === "known") {
+      await scene.commit("o-1", [0]);
+      await scene.worker([audit, mail]).handle("o-1");
+      scene.log.length = 0;
+    }
+    await scene.commit("o-1", [1]);
+    scene.onHandle = () => new Promise(() => undefined);
+    void scene.worker([audit, mail]).handle("o-1");
+    await settle();
+    scene.storage.breakLease(key("o-1"));
+    await scene.clock.advance(60_000);
+    scene.onHandle = () => undefined;
+    scene.log.length = 0;
+    await scene.worker([audit]).handle("o-1");
+    await scene.commit("o-1", [2]);
+    await scene.worker([audit, mail]).handle("o-1");
+    expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1", "mail E2"]);
+  });
+
+  test("§3: more subscriptions than the progress has room for, over time: those that are gone and done are forgotten", async () => {
+    const scene = new Scene();
+    for (let generation = 0; generation < 3; generation++) {
+      await scene.commit("o-1", [generation]);
+      const subscriptions = Array.from({ length: 30 }, (_, index) => scene.subscription(`g${generation}-${"x".repeat(45)}${index}`));
+      expect(await scene.worker(subscriptions).handle("o-1")).toMatchObject({ status: "done", handled: 30 });
+    }
+  });
+
+  test("G4: a predicate that throws holds up only its own subscription; the event is not lost", async () => {
+    const scene = new Scene();
+    await scene.commit("o-1", [1, 2]);
+    let broken = true;
+    const picky = scene.subscription("picky", {
+      when: (event) => {
+        if (broken) throw new TypeError("no such field");
+        return event.sequence === 2;
+      },
+    });
+    const worker = scene.worker([picky, scene.subscription("audit")]);
+    expect((await worker.handle("o-1")).problems).toEqual(["event 1 of picky failed: TypeError: no such field"]);
+    expect(scene.log).toEqual(["audit E1", "audit E2"]);
+    broken = false;
+    expect((await worker.handle("o-1")).status).toBe("done");
+    expect(scene.log).toEqual(["audit E1", "audit E2", "picky E2"]);
+  });
+
+  test("G6: an event that nobody wants is archived all the same", async () => {
+    const scene = new Scene();
+    await scene.commit("o-1", [1], "other");
+    await scene.worker([scene.subscription("audit", { events: ["step"] })]).handle("o-1");
+    const [[name, blob] = ["none", undefined]] = scene.storage.blobEntries("archive");
+    expect(name).toMatch(/^_unrouted\/o-1\/[0-9A-Z]{26}\.json$/);
+    expect(blob?.metadata).toMatchObject({ sequence: "1", outcome: "unwanted" });
   });
 
   test("an event that nobody wants leaves no blob, and the order is clean", async () => {
@@ -263,6 +348,25 @@ describe("W9: commits during a round", () => {
     expect(scene.log).toEqual(["audit E1"]);
     expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("free");
   });
+});
+
+test("W9: a look that fails costs nothing but itself", async () => {
+  const scene = new Scene();
+  await scene.commit("o-1", [1]);
+  const gate = Promise.withResolvers<void>();
+  scene.onHandle = (entry) => (entry === "slow E1" ? gate.promise : undefined);
+  const running = scene.worker([scene.subscription("slow"), scene.subscription("fast")]).handle("o-1");
+  await settle();
+  scene.storage.onCall = ({ method }) => {
+    if (method === "readOutbox") throw new OutboxError("unavailable", "503");
+  };
+  await scene.clock.advance(3_000);
+  scene.storage.onCall = undefined;
+  await scene.commit("o-1", [2]);
+  await scene.clock.advance(1_000);
+  expect(scene.log).toEqual(["slow E1", "fast E1", "fast E2"]);
+  gate.resolve();
+  expect(await scene.until(running)).toMatchObject({ status: "done", handled: 4 });
 });
 
 describe("§8: calls", () => {
