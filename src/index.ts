@@ -2,14 +2,28 @@
 
 // Declaring a workflow
 export { defineSubscription, defineWorkflow } from "./core/workflow.ts";
-export type { AnyWorkflow, EventInput, EventTypeOf, HandledEvent, HandlerContext, Subscription, Workflow } from "./core/workflow.ts";
+export type {
+  AnyWorkflow,
+  EventInput,
+  EventSchemas,
+  EventTypeOf,
+  HandledEvent,
+  HandlerContext,
+  Subscription,
+  Workflow,
+} from "./core/workflow.ts";
 export type { Schema } from "./core/schema.ts";
-export { RawJson, rawJson } from "./core/json.ts";
+export { rawJson } from "./core/json.ts";
+export type { RawJson } from "./core/json.ts";
 export type { StoredEvent } from "./core/event.ts";
+export type { EventId } from "./core/event-id.ts";
+export type { OrderId } from "./core/order-id.ts";
 
 // Storage
 export { connectStorage } from "./storage/connect.ts";
-export type { ConnectedStorage, StorageOptions } from "./storage/connect.ts";
+export type { AccountOptions, ConnectedStorage, StorageOptions } from "./storage/connect.ts";
+export type { CallCounts } from "./storage/call-counter.ts";
+export type { CallOptions, Etag, Storage, WakeUpQueue } from "./core/ports.ts";
 
 // Producing
 export { createOutbox } from "./producer/outbox.ts";

@@ -19,7 +19,8 @@ const USAGE_CODES: readonly ErrorCode[] = ["invalid-option", "invalid-order-id",
 
 /** What to do about it, where the message of the error doesn't say so. */
 const HINTS: Partial<Record<ErrorCode, string>> = {
-  forbidden: "the identity needs the data roles for blobs, queues and tables of this account, or the key is wrong",
+  "not-found": "run `ordered-outbox setup` once, or check the prefix",
+  forbidden: "sign in, and give the identity the data roles for blobs, queues and tables of this account; or the key is wrong",
   unavailable: "check the account's name, network rules and state, then try again",
   timeout: "check the network to the account, then try again",
 };

@@ -77,6 +77,8 @@ export interface OrdersTable {
   readOutbox(order: OrderKey, options?: CallOptions): Promise<OrderAndOutbox>;
   /** A row of the application, or undefined. */
   readEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<StoredEntity | undefined>;
+  /** Throws `invalid-state` or `too-large`, naming row and limit, for a transaction that the table would refuse or change. No request is made. */
+  check(transaction: OrderTransaction): void;
   /** One transaction: all or nothing (G1). Throws `already-exists` or `precondition-failed` when another writer (or we, before) got there. */
   commit(transaction: OrderTransaction, options?: CallOptions): Promise<void>;
   /** Deletes outbox entities, in as few transactions as there can be. Those already gone are fine. */

@@ -11,13 +11,13 @@ const MAX_ISSUES = 5;
 
 /** The schema's output for `value`. Throws `code` with the paths that are wrong; the values themselves are never quoted. */
 export async function validate<S extends Schema>(schema: S, value: unknown, what: string, code: ErrorCode): Promise<OutputOf<S>> {
-  let result: StandardSchemaV1.Result<unknown>;
+  let result: StandardSchemaV1.Result<OutputOf<S>>;
   try {
-    result = await schema["~standard"].validate(value);
+    result = (await schema["~standard"].validate(value)) as StandardSchemaV1.Result<OutputOf<S>>;
   } catch (cause) {
     throw new OutboxError(code, `${what} can't be checked: its schema throws ${describeError(cause)}`, { cause });
   }
-  if (result.issues === undefined) return result.value as OutputOf<S>;
+  if (result.issues === undefined) return result.value;
   const issues = result.issues.slice(0, MAX_ISSUES).map(({ path, message }) => `${pathText(path)}${printable(message)}`);
   const more = result.issues.length > MAX_ISSUES ? ` (and ${result.issues.length - MAX_ISSUES} more)` : "";
   throw new OutboxError(code, `${what} does not match its schema: ${issues.join("; ")}${more}`);

@@ -65,7 +65,7 @@ export class Commit<W extends AnyWorkflow> {
 
   async run(): Promise<CommitResult> {
     // §4.1: read and send in parallel. The send never fails the commit (C4).
-    const sending = this.insurance.send();
+    const sending = this.insurance.send(this.options.signal);
     let current: Loaded;
     try {
       current = await this.load();
@@ -160,6 +160,7 @@ export class Commit<W extends AnyWorkflow> {
     };
     const reference: CommitReference = { token, base: lastNumber(entity?.commitTokens ?? []), events: prepared.references };
     let outcome: "written" | "conflict" | undefined;
+    this.context.storage.orders.check(transaction);
     try {
       await this.storePayloads(prepared);
       outcome = await this.write(transaction, reference);

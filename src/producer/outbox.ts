@@ -41,18 +41,19 @@ export interface Outbox<W extends AnyWorkflow> {
   /**
    * Changes an order and records the events of that change, together or not at all (G1).
    *
-   * @throws `invalid-order-id`, `invalid-state`, `invalid-event`, `unknown-event-type`, `too-large`, `sequence-mismatch`, `conflict`,
-   *   `aborted`: nothing was written. `outcome-unknown`: repeat with the error's `details.commitToken` or the same `idempotencyKey`.
-   *   Whatever `decide` throws is passed on; nothing was written.
+   * @throws nothing was written: `invalid-option`, `invalid-order-id`, `invalid-state`, `invalid-event`, `unknown-event-type`, `too-large`,
+   *   `sequence-mismatch`, `conflict`, `aborted`, `timeout`, `unavailable`, `forbidden`, `not-found` (table or container missing), `corrupt`
+   *   (the stored order can't be read), `storage`; `already-exists` or `precondition-failed` for a row of the application's own; whatever
+   *   `decide` throws. `outcome-unknown`: it may have been written; repeat with the error's `details.commitToken` or the same `idempotencyKey`.
    */
   commit(orderId: string, decide: Decide<W>, options?: CommitOptions): Promise<CommitResult>;
   /** Deletes an order and records why. Throws `not-found` if there is none. The application's own rows stay unless `entities` removes them. */
   delete(
     orderId: string,
-    decide: (order: Order<OutputOf<W["state"]>>) => Omit<Change<W>, "state">,
+    decide: (order: Order<OutputOf<W["state"]>>) => Omit<Change<W>, "state"> | Promise<Omit<Change<W>, "state">>,
     options?: CommitOptions,
   ): Promise<CommitResult>;
-  /** The order, or undefined if there never was one. */
+  /** The order, or undefined if there never was one; without `state` once it is deleted. Throws `invalid-state` if its schema refuses it by now. */
   read(orderId: string, options?: { readonly signal?: AbortSignal }): Promise<Order<OutputOf<W["state"]>> | undefined>;
   /** A row of the application's own in the partition of the order, or undefined. */
   readEntity(orderId: string, rowKey: string, options?: { readonly signal?: AbortSignal }): Promise<StoredEntity | undefined>;
@@ -115,9 +116,9 @@ export function createOutbox<W extends AnyWorkflow>(options: OutboxOptions<W>): 
     delete: (orderId, decide, deleteOptions) =>
       commit(
         orderId,
-        (state, order) => {
+        async (state, order) => {
           if (state === undefined) throw new OutboxError("not-found", `there is no order ${printable(order.orderId)} to delete`);
-          return { ...decide(order), state: null };
+          return { ...(await decide(order)), state: null };
         },
         deleteOptions,
       ),

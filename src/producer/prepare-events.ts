@@ -1,4 +1,4 @@
-/** From the caller's events to final bytes and entities: everything that can be refused is refused here, before any write. */
+/** From the caller's events to final bytes and entities. What is wrong with an event is refused here, before any write. */
 import type { EventReference } from "../core/commit-tokens.ts";
 import { OutboxError, printable } from "../core/errors.ts";
 import { encodeEvent, eventBytes } from "../core/event.ts";

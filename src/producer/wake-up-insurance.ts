@@ -37,12 +37,16 @@ export class WakeUpInsurance {
     this.#logger = options.logger;
   }
 
-  /** Sends the hidden wake-up. */
-  async send(): Promise<void> {
+  /** Sends the hidden wake-up. An aborted signal ends the wait for it. */
+  async send(signal?: AbortSignal): Promise<void> {
     this.#hiddenSince = this.#clock.monotonic();
-    await this.#quietly("could not be sent before the commit", async (call) => {
-      this.#receipt = await this.#queue.send(this.#text, this.#safetyDelayMs, call);
-    });
+    await this.#quietly(
+      "could not be sent before the commit",
+      async (call) => {
+        this.#receipt = await this.#queue.send(this.#text, this.#safetyDelayMs, call);
+      },
+      signal,
+    );
   }
 
   /** Before the transaction: a slow decision must not let the hidden wake-up fire before there is something to find. */
@@ -82,9 +86,10 @@ export class WakeUpInsurance {
     });
   }
 
-  async #quietly(failure: string, action: (call: CallOptions) => Promise<void>): Promise<void> {
+  async #quietly(failure: string, action: (call: CallOptions) => Promise<void>, signal?: AbortSignal): Promise<void> {
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
     try {
-      await action({ signal: AbortSignal.timeout(this.#timeoutMs) });
+      await action({ signal: signal === undefined ? timeout : AbortSignal.any([timeout, signal]) });
     } catch (error) {
       this.#logger.warn(`wake-up ${failure}`, { orderId: this.#orderId, error: describeError(error) });
     }

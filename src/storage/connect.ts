@@ -44,8 +44,8 @@ export type AccountOptions =
 
 export interface ConnectedStorage extends Storage {
   /** Every HTTP request made so far. */
-  readonly calls: CallCounter;
-  /** Creates table, queues and containers where they are missing; may run at the same time elsewhere. */
+  readonly calls: Pick<CallCounter, "snapshot" | "reset">;
+  /** Creates table, queues and containers where they are missing, after {@link checkAccount}; may run at the same time elsewhere. */
   createResources(options?: CallOptions): Promise<void>;
   /**
    * Throws `unsupported-account` for an account with hierarchical namespace: its listings sort differently, and it knows no blob batch.
@@ -75,7 +75,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
   table.pipeline.addPolicy(lineSeparatorPolicy());
   const leaseContainer = leases.getContainerClient(dashed(LEASE_CONTAINER));
 
-  return {
+  const storage: ConnectedStorage = {
     orders: new AzureOrdersTable(table, timeoutMs),
     wakeUps: new AzureWakeUpQueue(queues.getQueueClient(dashed(WAKE_UP_QUEUE)), timeoutMs),
     leases: new AzureOrderLeases(leaseContainer, timeoutMs),
@@ -83,6 +83,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
     calls,
 
     async createResources(callOptions) {
+      await storage.checkAccount(callOptions);
       const create = async (what: string, request: (signal: AbortSignal) => Promise<unknown>): Promise<void> => {
         try {
           await callStorage({ what: `create ${what}`, timeoutMs, options: callOptions }, request);
@@ -118,6 +119,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
       );
     },
   };
+  return storage;
 }
 
 interface Clients {

@@ -52,6 +52,10 @@ export class AzureOrdersTable implements OrdersTable {
     return { ...answer, outbox: answer.outbox.filter(({ sequence }) => sequence <= entity.sequence) };
   }
 
+  check(transaction: OrderTransaction): void {
+    commitOperations(transaction);
+  }
+
   async commit(transaction: OrderTransaction, options?: CallOptions): Promise<void> {
     const { order } = transaction;
     await this.#submit(`commit order ${order}`, order, commitOperations(transaction), options);

@@ -4,6 +4,7 @@
  *
  * Tests watch and disturb calls through {@link MemoryStorage.onCall}.
  */
+import { commitOperations } from "../../src/storage/order-rows.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { OutboxError } from "../../src/core/errors.ts";
 import type { Container } from "../../src/core/names.ts";
@@ -100,6 +101,7 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       readOutbox: (order, options) => framed("orders", "readOutbox", [order, options], () => table.readOutbox(order)),
       readEntity: (order, rowKey, options) =>
         framed("orders", "readEntity", [order, rowKey, options], () => table.readEntity(order, rowKey)),
+      check: (transaction) => void commitOperations(transaction),
       commit: (transaction, options) => framed("orders", "commit", [transaction, options], () => table.commit(transaction)),
       deleteOutbox: (order, ids, options) => framed("orders", "deleteOutbox", [order, ids, options], () => table.deleteOutbox(order, ids)),
     } satisfies OrdersTable,
