@@ -13,7 +13,7 @@ const MAX_ISSUES = 5;
 export async function validate<S extends Schema>(schema: S, value: unknown, what: string, code: ErrorCode): Promise<OutputOf<S>> {
   let result: StandardSchemaV1.Result<OutputOf<S>>;
   try {
-    result = (await schema["~standard"].validate(value)) as StandardSchemaV1.Result<OutputOf<S>>;
+    result = await schema["~standard"].validate(value);
   } catch (cause) {
     throw new OutboxError(code, `${what} can't be checked: its schema throws ${describeError(cause)}`, { cause });
   }
