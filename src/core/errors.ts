@@ -78,9 +78,28 @@ export function isOutboxError(error: unknown, ...codes: readonly ErrorCode[]): e
 
 /** The longest error text that is ever stored or logged. */
 export const MAX_ERROR_TEXT_LENGTH = 1_000;
+const MAX_STACK_LENGTH = 4_000;
 
 /** One bounded line for anything that can be thrown: `undefined`, strings, cyclic objects, errors with 1 MB messages. */
 export function describeError(error: unknown): string {
+  try {
+    return describe(error);
+  } catch {
+    // Getters and toString can throw whatever they like.
+    return "something was thrown that can't be described";
+  }
+}
+
+/** The stack of an error as one bounded line, if it has one that can be read. */
+export function describeStack(error: unknown): string | undefined {
+  try {
+    return error instanceof Error && typeof error.stack === "string" ? printable(error.stack, MAX_STACK_LENGTH) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function describe(error: unknown): string {
   let text: string;
   if (error instanceof Error) text = error instanceof OutboxError ? error.message : `${error.name}: ${error.message}`;
   else if (typeof error === "string") text = error;

@@ -111,9 +111,15 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
   return {
     name: definition.name,
     workflow,
-    wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || when(event)),
+    wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || answered(when(event), definition.name)),
     handle: definition.handle as unknown as Subscription["handle"],
   };
+}
+
+/** A promise would count as yes: an async predicate is refused when it is asked. */
+function answered(answer: unknown, name: string): boolean {
+  if (typeof answer !== "boolean") throw new TypeError(`the predicate of subscription ${name} must return true or false, at once`);
+  return answer;
 }
 
 /** Refuses none, too many for the progress, doubled names, and subscriptions of another workflow. */

@@ -217,10 +217,8 @@ export class Commit<W extends AnyWorkflow> {
         await this.context.storage.orders.commit(transaction, this.call);
         return "written";
       } catch (error) {
-        if (!isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable", "aborted")) {
-          // A refusal says nothing about the transactions sent before it.
-          throw unanswered === 1 ? error : this.outcomeUnknown(reference, error);
-        }
+        // A refusal says nothing about the transactions sent before it.
+        if (!isOutboxError(error) || isRefusal(error)) throw unanswered === 1 ? error : this.outcomeUnknown(reference, error);
         failure = error;
       }
       let mine: "mine" | "not-mine" | "unknown";
@@ -304,4 +302,10 @@ export class Commit<W extends AnyWorkflow> {
       this.context.logger.warn("a payload of a refused commit is left behind", { orderId: this.orderId, error: describeError(error) });
     }
   }
+}
+
+/** The one request was answered, and the answer is no: nothing was written by it. Anything else is a reason to ask. */
+function isRefusal({ code, details: { status } }: OutboxError): boolean {
+  if (code === "storage") return status !== undefined && status >= 400 && status < 500;
+  return code === "forbidden" || code === "invalid-state" || code === "too-large" || code === "not-found" || code === "bug";
 }

@@ -67,16 +67,16 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
 
   const calls = new CallCounter();
   const httpClient = options.httpClient ?? createDefaultHttpClient();
-  const { table, blobs, leases, queues } = connectClients(options, `${prefix}${ORDERS_TABLE}`, {
+  const { table, commits, blobs, leases, queues } = connectClients(options, `${prefix}${ORDERS_TABLE}`, {
     table: countingClient("table", httpClient, calls),
     queue: countingClient("queue", httpClient, calls),
     blob: countingClient("blob", httpClient, calls),
   });
-  table.pipeline.addPolicy(lineSeparatorPolicy());
+  for (const client of [table, commits]) client.pipeline.addPolicy(lineSeparatorPolicy());
   const leaseContainer = leases.getContainerClient(dashed(LEASE_CONTAINER));
 
   const storage: ConnectedStorage = {
-    orders: new AzureOrdersTable(table, timeoutMs),
+    orders: new AzureOrdersTable(table, commits, timeoutMs),
     wakeUps: new AzureWakeUpQueue(queues.getQueueClient(dashed(WAKE_UP_QUEUE)), timeoutMs),
     leases: new AzureOrderLeases(leaseContainer, timeoutMs),
     blobs: new AzureBlobs(blobs, dashed, timeoutMs),
@@ -124,6 +124,8 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
 
 interface Clients {
   readonly table: TableClient;
+  /** Without SDK retries: see orders-table.ts. */
+  readonly commits: TableClient;
   readonly queues: QueueServiceClient;
   readonly blobs: BlobServiceClient;
   /** Without SDK retries: see order-leases.ts. */
@@ -139,6 +141,7 @@ function connectClients(
     httpClient: http.table,
     retryOptions: { maxRetries: MAX_TRIES - 1, retryDelayInMs: RETRY_DELAY_MS, maxRetryDelayInMs: MAX_RETRY_DELAY_MS },
   };
+  const commitOptions = { ...tableOptions, retryOptions: { maxRetries: 0 } };
   const retryOptions = { maxTries: MAX_TRIES, retryDelayInMs: RETRY_DELAY_MS, maxRetryDelayInMs: MAX_RETRY_DELAY_MS };
   const queueOptions = { httpClient: legacyHttpClient(http.queue), retryOptions };
   const blobOptions: StoragePipelineOptions = { httpClient: legacyHttpClient(http.blob), retryOptions };
@@ -146,11 +149,10 @@ function connectClients(
 
   if ("connectionString" in options) {
     const { connectionString } = options;
+    const allowInsecureConnection = isInsecure(connectionString);
     return refusingBadConnectionString(connectionString, () => ({
-      table: TableClient.fromConnectionString(connectionString, tableName, {
-        ...tableOptions,
-        allowInsecureConnection: isInsecure(connectionString),
-      }),
+      table: TableClient.fromConnectionString(connectionString, tableName, { ...tableOptions, allowInsecureConnection }),
+      commits: TableClient.fromConnectionString(connectionString, tableName, { ...commitOptions, allowInsecureConnection }),
       queues: QueueServiceClient.fromConnectionString(connectionString, queueOptions),
       blobs: BlobServiceClient.fromConnectionString(connectionString, blobOptions),
       leases: BlobServiceClient.fromConnectionString(connectionString, leaseOptions),
@@ -165,6 +167,7 @@ function connectClients(
   }
   return {
     table: new TableClient(endpoint("table"), tableName, credential, tableOptions),
+    commits: new TableClient(endpoint("table"), tableName, credential, commitOptions),
     queues: new QueueServiceClient(endpoint("queue"), credential, queueOptions),
     blobs: new BlobServiceClient(endpoint("blob"), credential, blobOptions),
     leases: new BlobServiceClient(endpoint("blob"), credential, leaseOptions),

@@ -1,7 +1,7 @@
 /** The orders table. One partition an order; everything a commit writes is in it. */
 import type { TableClient, TransactionAction } from "@azure/data-tables";
 import { odata } from "@azure/data-tables";
-import { isOutboxError } from "../core/errors.ts";
+import { isOutboxError, OutboxError } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
 import { MAX_TRANSACTION_OPERATIONS } from "../core/limits.ts";
 import { ORDER_ROW, OUTBOX_END, outboxRow } from "../core/names.ts";
@@ -18,11 +18,17 @@ type SdkEntity = Readonly<Record<string, unknown>> & { readonly etag: string; re
 
 export class AzureOrdersTable implements OrdersTable {
   readonly #table: TableClient;
+  readonly #commits: TableClient;
   readonly #timeoutMs: number;
 
-  /** @param timeoutMs deadline of each request, SDK retries included */
-  constructor(table: TableClient, timeoutMs: number) {
+  /**
+   * @param commits the same table without SDK retries: a call of `commit` is one request, so a refusal is known to be one. The producer
+   *   repeats, after asking what became of the request before.
+   * @param timeoutMs deadline of each request, SDK retries included
+   */
+  constructor(table: TableClient, commits: TableClient, timeoutMs: number) {
     this.#table = table;
+    this.#commits = commits;
     this.#timeoutMs = timeoutMs;
   }
 
@@ -58,7 +64,7 @@ export class AzureOrdersTable implements OrdersTable {
 
   async commit(transaction: OrderTransaction, options?: CallOptions): Promise<void> {
     const { order } = transaction;
-    await this.#submit(`commit order ${order}`, order, commitOperations(transaction), options);
+    await this.#submit(this.#commits, `commit order ${order}`, order, commitOperations(transaction), options);
   }
 
   async deleteOutbox(order: OrderKey, ids: readonly EventId[], options?: CallOptions): Promise<void> {
@@ -74,7 +80,7 @@ export class AzureOrdersTable implements OrdersTable {
     if (rowKeys.length === 1 && only !== undefined) return this.#deleteRow(order, only, options);
     const operations = rowKeys.map((rowKey): RowOperation => ({ action: "delete", rowKey }));
     try {
-      await this.#submit(`delete ${rowKeys.length} outbox entities of order ${order}`, order, operations, options);
+      await this.#submit(this.#table, `delete ${rowKeys.length} outbox entities of order ${order}`, order, operations, options);
     } catch (error) {
       if (!isOutboxError(error, "precondition-failed")) throw error;
       const left = await this.#existing(order, rowKeys, options);
@@ -140,11 +146,21 @@ export class AzureOrdersTable implements OrdersTable {
     return { rows, pages };
   }
 
-  async #submit(what: string, order: OrderKey, operations: readonly RowOperation[], options: CallOptions | undefined): Promise<void> {
+  async #submit(
+    table: TableClient,
+    what: string,
+    order: OrderKey,
+    operations: readonly RowOperation[],
+    options: CallOptions | undefined,
+  ): Promise<void> {
     const actions = operations.map((operation) => toAction(order, operation));
-    await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readMissingRow }, (abortSignal) =>
-      this.#table.submitTransaction(actions, { abortSignal }),
+    const { subResponses } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readMissingRow }, (abortSignal) =>
+      table.submitTransaction(actions, { abortSignal }),
     );
+    // The SDK takes a 202 for success unless it can read an error inside (C03).
+    if (subResponses.length !== actions.length || subResponses.some(({ status }) => status < 200 || status >= 300)) {
+      throw new OutboxError("unavailable", `${what}: the answer does not confirm every operation`);
+    }
   }
 }
 

@@ -34,6 +34,7 @@ export class Archiver {
   readonly #waiting: FinishedEvent[] = [];
   readonly #archived: string[] = [];
   readonly #failures: string[] = [];
+  readonly #conflicts: string[] = [];
   readonly #workers = new Set<Promise<void>>();
 
   constructor(options: {
@@ -58,8 +59,11 @@ export class Archiver {
     this.#workers.add(worker);
   }
 
-  /** Waits for all archive writes and deletes what is archived. Returns what could not be done; the next holder does it then. */
-  async flush(): Promise<readonly string[]> {
+  /**
+   * Waits for all archive writes and deletes what is archived. Returns what could not be done: `retryable` is left to the next holder, `final`
+   * needs a human.
+   */
+  async flush(): Promise<{ readonly retryable: readonly string[]; readonly final: readonly string[] }> {
     while (this.#workers.size > 0) await Promise.all(this.#workers);
     const names = this.#archived.splice(0);
     if (names.length > 0 && !this.#lease.lost.aborted) {
@@ -69,7 +73,7 @@ export class Archiver {
         this.#failures.push(`${names.length} archived events could not be deleted: ${describeError(error)}`);
       }
     }
-    return this.#failures;
+    return { retryable: this.#failures, final: this.#conflicts };
   }
 
   async #work(): Promise<void> {
@@ -80,7 +84,8 @@ export class Archiver {
         await this.#archive(event);
         this.#archived.push(eventBlobName(event.subscription, this.#order, event.id));
       } catch (error) {
-        this.#failures.push(`event ${event.sequence} of ${event.subscription} could not be archived: ${describeError(error)}`);
+        const failures = isOutboxError(error, "corrupt") ? this.#conflicts : this.#failures;
+        failures.push(`event ${event.sequence} of ${event.subscription} could not be archived: ${describeError(error)}`);
       }
     }
   }

@@ -3,7 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import { describeError, isOutboxError, OutboxError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import type { Etag, OrderLeases } from "../core/ports.ts";
+import type { LeaseBlob, OrderLeases } from "../core/ports.ts";
 
 export interface LeaseOptions {
   readonly leases: OrderLeases;
@@ -43,16 +43,18 @@ export class HeldLease {
     this.#loops = Promise.all([this.#renewLoop(), this.#expiryLoop()]);
   }
 
-  /** Takes the lease of a blob that is at `etag`. Throws `lease-taken`, `precondition-failed`, `not-found`. */
-  static async acquire(order: OrderKey, etag: Etag, options: LeaseOptions): Promise<HeldLease> {
+  /** Takes the lease of a blob as it was read. Throws `lease-taken`, `precondition-failed`, `not-found`. */
+  static async acquire(order: OrderKey, blob: LeaseBlob, options: LeaseOptions): Promise<HeldLease> {
     // W5: a fresh id every time. Re-acquiring under a known id would succeed and let a ghost pass the fence.
     const id = randomUUID();
     const startedAt = options.clock.monotonic();
     try {
-      await options.leases.acquire(order, { id, durationMs: options.durationMs, etag });
+      await options.leases.acquire(order, { id, durationMs: options.durationMs, etag: blob.etag });
     } catch (error) {
-      // Without an answer the lease may be ours: give it back rather than let the order wait for its end.
-      if (isOutboxError(error, "timeout", "unavailable", "aborted")) await options.leases.release(order, id).catch(() => undefined);
+      // Without an answer the lease may be ours: give it back rather than let the order wait for its end. Not one that its holder before left
+      // without good-bye: given back it would look free, and nobody would look for what is left over (W3).
+      if (blob.state === "free" && isOutboxError(error, "timeout", "unavailable", "aborted"))
+        await options.leases.release(order, id).catch(() => undefined);
       throw error;
     }
     return new HeldLease(order, id, startedAt, options);

@@ -28,6 +28,7 @@ export class HeldWakeUp {
   #receipt: Receipt;
   /** Somebody else received it, or it is gone: it is no longer ours to change. */
   #lost = false;
+  #abandoned = false;
 
   constructor(message: ReceivedWakeUp, context: HeldWakeUpContext) {
     this.messageId = message.receipt.messageId;
@@ -54,20 +55,35 @@ export class HeldWakeUp {
     }
   }
 
-  /** Back to the queue, visible after `hiddenMs`. False if that failed: it comes back when its present hiding ends, or somebody else has it. */
+  /**
+   * Back to the queue, visible after `hiddenMs`. If somebody else has it by now a fresh one is sent: the other host may have let it go in
+   * favour of one that we used up. False if that failed: it comes back when its present hiding ends.
+   */
   async hide(hiddenMs: number): Promise<boolean> {
-    if (!(await this.#release())) return false;
+    if (!(await this.#release())) return this.#abandoned ? false : this.#sendAgain(hiddenMs);
     try {
       await this.#context.queue.hide(this.#receipt, this.text, hiddenMs);
       return true;
     } catch (error) {
-      if (!isOutboxError(error, "not-found")) this.#warn("a wake-up could not be hidden and will come back sooner", error);
+      if (isOutboxError(error, "not-found")) return this.#sendAgain(hiddenMs);
+      this.#warn("a wake-up could not be hidden and will come back sooner", error);
+      return false;
+    }
+  }
+
+  async #sendAgain(hiddenMs: number): Promise<boolean> {
+    try {
+      await this.#context.queue.send(this.text, hiddenMs);
+      return true;
+    } catch (error) {
+      this.#warn("a wake-up that another host has received could not be sent again", error);
       return false;
     }
   }
 
   /** Leaves it to the queue: it becomes visible to others when its present hiding ends. No call is made from now on. */
   abandon(): void {
+    this.#abandoned = true;
     this.#lost = true;
     this.#ended.abort();
   }

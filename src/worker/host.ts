@@ -248,7 +248,9 @@ class Host implements WorkerHost {
       const { status, handled, retryInMs, problems } = await worker.handle(orderId, { signal: this.#aborting.signal });
       this.#handled += handled;
       if (problems.length > 0) logger.warn("an order has problems", { orderId, status, problems: problems.length, first: problems[0] });
-      if (status === "done" || status === "joined") return undefined;
+      // `joined` too: the round that runs here may end without holding a message of its own (it slipped to another host), and this one
+      // would have been the last.
+      if (status === "done") return undefined;
       return Math.min(Math.max(retryInMs, MIN_HIDDEN_MS), MAX_HIDDEN_MS);
     } catch (error) {
       const retryInMs = jitteredBackoff(ROUND_FAILED, dequeueCount, random);

@@ -8,6 +8,7 @@ import { decodePendingState, encodePendingState, type PendingState } from "../co
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
+import type { HeldLease } from "./held-lease.ts";
 import type { OrderStream } from "./order-stream.ts";
 
 /** How many event blobs of an order are written at once. */
@@ -67,6 +68,7 @@ export async function writeEventBlobs(
   blobs: Blobs,
   order: OrderKey,
   routed: readonly RoutedEvent[],
+  lease: HeldLease,
 ): Promise<ReadonlyMap<OrderStream, readonly QueuedEvent[]>> {
   const writes: { readonly stream: OrderStream; readonly event: StoredEvent; readonly state: PendingState; queued?: QueuedEvent }[] = [];
   const last = new Map<OrderStream, number>();
@@ -79,7 +81,11 @@ export async function writeEventBlobs(
   }
   const iterator = writes.values();
   const lane = async (): Promise<void> => {
-    for (const write of iterator) write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.state);
+    for (const write of iterator) {
+      // W5: a late blob of a dead holder would never run, but lie around.
+      lease.assertHeld();
+      write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.state);
+    }
   };
   const lanes = await Promise.allSettled(Array.from({ length: Math.min(MAX_PARALLEL_WRITES, writes.length) }, lane));
   const failed = lanes.find((result) => result.status === "rejected");
@@ -116,7 +122,8 @@ async function createEventBlob(
       });
     }
     // Ours, from before a crash or a lost answer. Its attempts stay (C28), and its start is counted before the handler runs (W4).
+    // Its place in the chain is what it is now: the filter may have changed since, or a blob before it never came to be.
     const known = decodePendingState(existing.metadata) ?? state;
-    return { id: event.id, ...known, sequence: event.sequence, etag: existing.etag, suspect: true, ...text };
+    return { id: event.id, ...known, sequence: event.sequence, previous: state.previous, etag: existing.etag, suspect: true, ...text };
   }
 }

@@ -2,12 +2,12 @@
 export interface RoundResult {
   /**
    * - `done`: nothing of this order is left to do; the wake-up is used up.
-   * - `joined`: a round for this order runs in this process already and will look again; the wake-up is used up.
+   * - `joined`: a round for this order runs in this process already and will look again. It may end with work left: keep the wake-up, hidden.
    * - `taken`: another worker holds the order. It looks again after it releases, but it may die before: keep the wake-up, hidden (W6).
    * - `left`: something is left (a handler failed, the time budget is spent, the lease was lost, the host is stopping).
    */
   readonly status: "done" | "joined" | "taken" | "left";
-  /** For `taken` and `left`: look again after this time. */
+  /** For all but `done`: look again after this time. */
   readonly retryInMs: number;
   /** Events recorded as finished in this round, over all subscriptions. */
   readonly handled: number;

@@ -26,7 +26,7 @@ import { listPending } from "./list-pending.ts";
 import { OrderStream } from "./order-stream.ts";
 import { ProgressWriter } from "./progress-writer.ts";
 import { archiveUnwanted, readEntity, route, writeEventBlobs } from "./relay.ts";
-import { runEvent } from "./run-event.ts";
+import { runEvent, type EventOutcome } from "./run-event.ts";
 import type { Wakeable } from "./wakeable.ts";
 
 export interface RoundOptions {
@@ -39,6 +39,8 @@ export interface RoundOptions {
   readonly retryDelayMs: number;
   /** What needs a human or a deployment (a gap, a missing handler) is looked at again after this time. */
   readonly recheckDelayMs: number;
+  /** How long a handler may take before it counts as failed and its signal aborts. */
+  readonly handlerTimeoutMs: number;
   /** How often a running round looks for new commits of its order while a stream is idle (W9). */
   readonly pollMs: number;
 }
@@ -68,6 +70,9 @@ export interface RoundOutcome {
   /** False if the lease must run out rather than be given back, so that the next holder lists what is left over (W3). */
   readonly clean: boolean;
 }
+
+/** A round reports this many different problems; more of them tell nothing new. */
+const MAX_PROBLEMS = 50;
 
 export class Round {
   readonly #options: RoundOptions;
@@ -103,18 +108,19 @@ export class Round {
     try {
       await this.#start();
       await this.#drainAll();
+      await this.#recordWaiting();
     } catch (error) {
       this.#failure ??= error;
     }
     const unarchived = await this.#archiver.flush();
-    for (const problem of unarchived) this.#problems.add(problem);
+    for (const problem of [...unarchived.retryable, ...unarchived.final]) this.#problems.add(problem);
     if (this.#failure !== undefined && !isOutboxError(this.#failure, "lease-lost")) throw this.#failure;
     return {
       handled: this.#handled,
       seen: this.#gapAt === undefined ? this.#seen : Number.MAX_SAFE_INTEGER,
       retryInMs: this.#retryInMs(),
       problems: [...this.#problems],
-      clean: unarchived.length === 0 && this.#failure === undefined,
+      clean: unarchived.retryable.length === 0 && this.#failure === undefined,
     };
   }
 
@@ -172,7 +178,7 @@ export class Round {
     };
     const lists = await Promise.allSettled([
       ...this.#streams.filter((stream) => all || waits(stream)).map(list),
-      ...(all ? this.#absent().map((name) => this.#listAbsent(name)) : []),
+      ...(all ? this.#absent().map((name) => this.#listAbsent(name, sequences)) : []),
     ]);
     for (const result of lists) if (result.status === "rejected") throw result.reason;
     return sequences;
@@ -184,9 +190,10 @@ export class Round {
   }
 
   /** Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. */
-  async #listAbsent(name: string): Promise<void> {
+  async #listAbsent(name: string, sequences: Set<number>): Promise<void> {
     const { storage, logger } = this.#options;
     const { events } = await listPending(storage.blobs, name, this.#input.order, logger);
+    for (const { sequence } of events) sequences.add(sequence);
     const last = events.at(-1)?.sequence ?? 0;
     const progress = known(this.#writer.written, name) ?? NEW_STREAM;
     if (last > progress.relayed) this.#waitingElsewhere.set(name, { ...progress, relayed: last });
@@ -207,7 +214,7 @@ export class Round {
     const last = events.at(-1)?.sequence ?? 0;
     if (last > 0) {
       const routed = events.map((event) => route(event, this.#streams));
-      const queues = await writeEventBlobs(storage.blobs, order, routed);
+      const queues = await writeEventBlobs(storage.blobs, order, routed, lease);
       const unwanted = routed.filter((event) => event.unwanted);
       for (const { event } of unwanted) await archiveUnwanted(storage.blobs, order, event, new Date(clock.now()).toISOString());
       if (routed.some(({ targets }) => targets.length === 0)) {
@@ -333,9 +340,18 @@ export class Round {
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
-    const { workflow, storage, logger, retryDelayMs, recheckDelayMs } = this.#options;
+    const { storage, retryDelayMs, recheckDelayMs } = this.#options;
     const { orderId, order, lease, stop } = this.#input;
-    const outcome = await runEvent({ workflow, blobs: storage.blobs, logger, orderId, order, lease, stop }, stream.subscription, head);
+    let outcome: EventOutcome;
+    try {
+      outcome = await runEvent({ ...this.#options, blobs: storage.blobs, orderId, order, lease, stop }, stream.subscription, head);
+    } catch (error) {
+      // G4: what can't be read or counted here is this stream's matter alone. A lost lease is everybody's.
+      if (!isOutboxError(error) || isOutboxError(error, "lease-lost")) throw error;
+      stream.stopped = { retryInMs: retryDelayMs };
+      this.#problem(`event ${head.sequence} of ${stream.name} could not be run: ${describeError(error)}`);
+      return;
+    }
     if (outcome.kind !== "handled") {
       stream.stopped = { retryInMs: outcome.kind === "failed" ? retryDelayMs : recheckDelayMs };
       this.#problem(`event ${head.sequence} of ${stream.name} ${outcome.kind === "failed" ? "failed" : "can't run"}: ${outcome.error}`);
@@ -368,6 +384,18 @@ export class Round {
     return this.#gapAt === undefined && this.#streams.every((stream) => stream.queue.length === 0 && stream.missing() === undefined);
   }
 
+  /** Events wait, and nothing has been written since they were relayed: a deployment without their subscription must find them on record. */
+  async #recordWaiting(): Promise<void> {
+    const { streams } = this.#writer.written;
+    const unknown = this.#streams.some(({ name, progress }) => progress.relayed > (streams[name]?.relayed ?? 0));
+    if (!unknown || this.#failure !== undefined || this.#input.lease.lost.aborted) return;
+    await this.#writer.update((progress) => ({
+      ...progress,
+      relayed: Math.max(progress.relayed, this.#seen),
+      streams: this.#streamProgress(progress),
+    }));
+  }
+
   /** Nothing to run, but the progress does not say so yet: events that nobody wants, or what a crash left finished. */
   async #recordClean(): Promise<void> {
     if (!this.#isClean() || this.#writer.written.clean >= this.#seen) return;
@@ -391,7 +419,7 @@ export class Round {
   }
 
   #problem(text: string): void {
-    if (this.#problems.has(text)) return;
+    if (this.#problems.has(text) || this.#problems.size >= MAX_PROBLEMS) return;
     this.#problems.add(text);
     this.#options.logger.warn(text, { orderId: this.#input.orderId });
   }

@@ -1,5 +1,6 @@
 /** One start of one event's handler, from its bytes to an outcome. */
-import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
+import type { Clock } from "../core/clock.ts";
+import { describeError, describeStack, isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
 import type { Logger } from "../core/logger.ts";
 import { eventBlobName } from "../core/names.ts";
@@ -22,6 +23,8 @@ export interface RunContext {
   readonly workflow: AnyWorkflow;
   readonly blobs: Blobs;
   readonly logger: Logger;
+  readonly clock: Clock;
+  readonly handlerTimeoutMs: number;
   readonly orderId: OrderId;
   readonly order: OrderKey;
   readonly lease: HeldLease;
@@ -38,7 +41,9 @@ export async function runEvent(context: RunContext, subscription: Subscription, 
     if (!isOutboxError(error, "corrupt", "gap", "handler-missing", "invalid-event")) throw error;
     return { kind: "waiting", error: describeError(error) };
   }
-  let attempts = queued.attempts + 1;
+  // Kept aside: the archive gets the committed bytes, whatever the handler does to its event.
+  const { text } = event;
+  const attempts = queued.attempts + 1;
   let etag: Etag = queued.etag;
   if (queued.suspect) {
     // W4: its last start may have killed the process, so this one is counted before it happens.
@@ -49,29 +54,54 @@ export async function runEvent(context: RunContext, subscription: Subscription, 
   context.lease.assertHeld();
   try {
     // The predicate threw at the relay: now is the time to ask it again, as a part of the handling.
-    if (queued.undecided && !subscription.wants(event)) return { kind: "handled", text: event.text, attempts };
-    await subscription.handle(event, {
-      subscription: subscription.name,
-      attempt: attempts,
-      signal: AbortSignal.any([context.lease.lost, context.stop]),
-    });
+    if (queued.undecided && !subscription.wants(event)) return { kind: "handled", text, attempts };
+    await callHandler(context, subscription, event, attempts);
   } catch (error) {
     context.lease.assertHeld();
-    const text = describeError(error);
+    const failure = describeError(error);
     context.logger.error("a handler failed", {
       orderId: context.orderId,
       subscription: subscription.name,
       eventId: queued.id,
       sequence: queued.sequence,
       attempt: attempts,
-      error: text,
-      stack: error instanceof Error ? printable(error.stack ?? "", 4_000) : undefined,
+      error: failure,
+      stack: describeStack(error),
     });
-    if (context.stop.aborted) return { kind: "waiting", error: `stopped while it ran: ${text}` };
-    await countStart(context, subscription, queued, etag, { attempts, lastError: text });
-    return { kind: "failed", error: text };
+    if (context.stop.aborted) return { kind: "waiting", error: `stopped while it ran: ${failure}` };
+    await countStart(context, subscription, queued, etag, { attempts, lastError: failure });
+    return { kind: "failed", error: failure };
   }
-  return { kind: "handled", text: event.text, attempts };
+  return { kind: "handled", text, attempts };
+}
+
+/** Ends when the handler does, or with its time. One that ignores its signal goes on unwatched; its event counts as failed. */
+async function callHandler(
+  context: RunContext,
+  subscription: Subscription,
+  event: HandledEvent<AnyWorkflow>,
+  attempt: number,
+): Promise<void> {
+  const { clock, handlerTimeoutMs } = context;
+  const over = new AbortController();
+  const ended = new AbortController();
+  const timeout = clock.sleep(handlerTimeoutMs, ended.signal).then(
+    () => {
+      const error = new OutboxError("timeout", `the handler of ${subscription.name} took longer than ${handlerTimeoutMs} ms`);
+      over.abort(error);
+      throw error;
+    },
+    () => undefined,
+  );
+  const signal = AbortSignal.any([context.lease.lost, context.stop, over.signal]);
+  const handling = (async () => subscription.handle(event, { subscription: subscription.name, attempt, signal }))();
+  try {
+    await Promise.race([handling, timeout]);
+  } finally {
+    ended.abort();
+    // Whatever it throws after its time is over, nobody waits for it.
+    handling.catch(() => undefined);
+  }
 }
 
 async function openEvent(context: RunContext, subscription: Subscription, queued: QueuedEvent): Promise<HandledEvent<AnyWorkflow>> {

@@ -27,6 +27,8 @@ export interface WorkerOptions {
   readonly retryDelayMs?: number;
   /** What needs a human or a deployment is looked at again after this time. Default 60,000; 1,000 to 3,600,000. */
   readonly recheckDelayMs?: number;
+  /** How long a handler may take before it counts as failed and its signal aborts. Default 60,000; 10 to 3,600,000. */
+  readonly handlerTimeoutMs?: number;
   /** How often a round looks for new commits while a handler of another subscription runs. Default 1,000; 100 to 60,000. */
   readonly pollMs?: number;
   readonly clock?: Clock;
@@ -59,6 +61,7 @@ export function createWorker(options: WorkerOptions): Worker {
     logger,
     retryDelayMs: wholeNumber("retryDelayMs", options.retryDelayMs, { default: 10_000, min: 1_000, max: 3_600_000 }),
     recheckDelayMs: wholeNumber("recheckDelayMs", options.recheckDelayMs, { default: 60_000, min: 1_000, max: 3_600_000 }),
+    handlerTimeoutMs: wholeNumber("handlerTimeoutMs", options.handlerTimeoutMs, { default: 60_000, min: 10, max: 3_600_000 }),
     pollMs: wholeNumber("pollMs", options.pollMs, { default: 1_000, min: 100, max: 60_000 }),
   };
   const running = new Map<OrderId, Wakeable>();
@@ -90,8 +93,8 @@ export function createWorker(options: WorkerOptions): Worker {
       // The look after the release: a wake-up that found the lease taken went away quietly and relies on it (C09).
       const { outbox } = await storage.orders.readOutbox(order);
       if (outbox.some(({ sequence }) => sequence > outcome.seen)) continue;
-      if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
       if (wakeable.takePoke()) continue;
+      if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
       // In the same tick as the question above: a later wake-up starts a round of its own, so no poke is lost.
       running.delete(orderId);
       return result("done", 0);
@@ -117,7 +120,7 @@ export function createWorker(options: WorkerOptions): Worker {
       try {
         const blob = (await storage.leases.read(order)) ?? (await storage.leases.create(order));
         if (blob.state === "taken") return "taken";
-        return { lease: await HeldLease.acquire(order, blob.etag, leaseOptions), blob };
+        return { lease: await HeldLease.acquire(order, blob, leaseOptions), blob };
       } catch (error) {
         if (isOutboxError(error, "lease-taken")) return "taken";
         // Created by another worker, written by a round in between, or deleted by cleanup: look again (C34).
@@ -134,7 +137,7 @@ export function createWorker(options: WorkerOptions): Worker {
       const present = running.get(orderId);
       if (present !== undefined) {
         present.poke();
-        return { status: "joined", retryInMs: 0, handled: 0, problems: [] };
+        return { status: "joined", retryInMs: leaseOptions.durationMs, handled: 0, problems: [] };
       }
       const wakeable = new Wakeable();
       running.set(orderId, wakeable);

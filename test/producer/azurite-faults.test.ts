@@ -47,8 +47,8 @@ describe("C03: the commit succeeded but the client is told otherwise", () => {
     const sentBefore = scene.http.count(TRANSACTION);
     scene.http.rule = onOperation(TRANSACTION, "lose-response", sentBefore + 1);
     const result = await scene.outbox.commit("o-1", steps(1));
-    // The client itself repeated it, and was told 409 or 412.
-    expect(scene.http.count(TRANSACTION)).toBe(sentBefore + 2);
+    // Not repeated: the producer asked, and found its token.
+    expect(scene.http.count(TRANSACTION)).toBe(sentBefore + 1);
     expect(result).toMatchObject({ sequence: before + 1, repeated: false });
     expectDense(await scene.storage.orders.readOutbox(orderKey()), before + 1);
     expect(await visibleMessages(scene)).toHaveLength(before + 1);
@@ -234,5 +234,32 @@ describe("C8: nothing hangs for ever", () => {
     expect(await scene.outbox.commit("o-1", steps(1))).toMatchObject({ sequence: 1, repeated: false });
     expectDense(await scene.storage.orders.readOutbox(orderKey()), 1);
     expect(warnings.length).toBeGreaterThan(0);
+  });
+});
+
+describe("C03: an answer that does not say what it should", () => {
+  const response = (inner: string): string =>
+    `--batchresponse_1\r\nContent-Type: multipart/mixed; boundary=changesetresponse_1\r\n\r\n--changesetresponse_1\r\n${inner}\r\n--changesetresponse_1--\r\n--batchresponse_1--\r\n`;
+
+  test.each([
+    ["an inner 503 without JSON", response("HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/xml\r\n\r\n<error/>")],
+    ["nothing inside", ""],
+    ["fewer answers than operations", response("HTTP/1.1 204 No Content\r\n\r\n")],
+  ])("202 with %s is never taken for a commit", async (_name, body) => {
+    const scene = await connect();
+    const headers = { "content-type": "multipart/mixed; boundary=batchresponse_1" };
+    scene.http.rule = onOperation(TRANSACTION, { status: 202, headers, body });
+    // That answer came instead of the service's own: nothing was written, so the same transaction is sent again.
+    expect(await scene.outbox.commit("o-1", steps(1))).toMatchObject({ sequence: 1, repeated: false });
+    expect(scene.http.count(TRANSACTION)).toBe(2);
+    expectDense(await scene.storage.orders.readOutbox(orderKey()), 1);
+  });
+
+  test("a refusal after a transaction that landed unanswered is a success; its payload and wake-up stay", async () => {
+    const scene = await connect();
+    scene.http.rule = ({ operation, nth }) => (operation === TRANSACTION ? (nth === 1 ? "lose-response" : { status: 403 }) : "pass");
+    expect(await scene.outbox.commit("o-1", steps(1))).toMatchObject({ sequence: 1, repeated: false });
+    expectDense(await scene.storage.orders.readOutbox(orderKey()), 1);
+    expect(await visibleMessages(scene)).toHaveLength(1);
   });
 });

@@ -101,11 +101,12 @@ describe("a wake-up in the hands of a round (C33)", () => {
     await clock.advance(10_000);
     round.resolve(left(5_000));
     await settle();
-    expect(storage.messages()).toHaveLength(1);
+    // The one whose receipt went astray, and a fresh one: another host may have let the first go.
+    expect(storage.messages()).toHaveLength(2);
     worker.round = () => DONE;
     await clock.advance(30_000);
 
-    expect(worker.started).toEqual(["o-1", "o-1"]);
+    expect(worker.started).toEqual(["o-1", "o-1", "o-1"]);
     expect(storage.messages()).toEqual([]);
   });
 

@@ -11,7 +11,7 @@ import { ManualClock } from "../support/manual-clock.ts";
 import { createMemoryStorage, type MemoryStorage, type PortCall } from "../support/memory-storage.ts";
 
 export const DONE: RoundResult = { status: "done", retryInMs: 0, handled: 1, problems: [] };
-export const JOINED: RoundResult = { status: "joined", retryInMs: 0, handled: 0, problems: [] };
+export const JOINED: RoundResult = { status: "joined", retryInMs: 30_000, handled: 0, problems: [] };
 export function taken(retryInMs: number): RoundResult {
   return { status: "taken", retryInMs, handled: 0, problems: [] };
 }

@@ -10,7 +10,7 @@ const ORDER = key("o-1");
 
 async function held(scene: Scene, durationMs = 30_000): Promise<HeldLease> {
   const blob = scene.storage.leaseOf(ORDER) ?? (await scene.storage.leases.create(ORDER));
-  return HeldLease.acquire(ORDER, blob.etag, { leases: scene.storage.leases, clock: scene.clock, logger: silentLogger, durationMs });
+  return HeldLease.acquire(ORDER, blob, { leases: scene.storage.leases, clock: scene.clock, logger: silentLogger, durationMs });
 }
 
 /** How often the port was asked to renew. */

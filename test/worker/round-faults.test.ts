@@ -178,9 +178,11 @@ test("W11: an archive blob with other bytes is a loud error; the pending event s
   const id = scene.outboxRows()[0]!.slice("outbox:".length);
   scene.storage.putBlob("archive", `audit/o-1/${id}.json`, new Uint8Array([1]));
   const result = await scene.worker().handle("o-1");
-  expect(result.status).toBe("left");
   expect(result.problems.join()).toContain("other bytes");
   expect(scene.ids("events")).toHaveLength(1);
+  // It needs a human; the order's further events do not wait for one.
+  await scene.commit("o-1", [2]);
+  expect(await scene.worker().handle("o-1")).toMatchObject({ status: "done", handled: 1 });
 });
 
 test("W4, C28: a blob that the relay finds there is suspect: its start is counted before the handler runs", async () => {
