@@ -183,13 +183,13 @@ describe("handling events", () => {
   test("the workflow module is found from the working directory, whatever it is called", async () => {
     const directory = await mkdtemp(join(tmpdir(), "work-"));
     try {
-      await copyFile(fileURLToPath(new URL("fixtures/empty-workflow.mjs", import.meta.url)), join(directory, "my #1 é.mjs"));
+      await copyFile(fileURLToPath(new URL("fixtures/plain-workflow.mjs", import.meta.url)), join(directory, "my #1 é.mjs"));
       const worker = run(
         ["work", "--workflow", "my #1 é.mjs", "--prefix", storage.prefix, "--json"],
         { AzureWebJobsStorage: inject("azurite") },
         directory,
       );
-      expect(await worker.logged("the worker runs")).toMatchObject({ workflow: "empty", subscriptions: 0 });
+      expect(await worker.logged("the worker runs")).toMatchObject({ workflow: "plain", subscriptions: 1 });
       worker.child.kill("SIGTERM");
       expect((await worker.ended()).status).toBe(0);
     } finally {
