@@ -17,6 +17,7 @@ export { rawJson } from "./core/json.ts";
 export type { RawJson } from "./core/json.ts";
 export type { StoredEvent } from "./core/event.ts";
 export type { EventId } from "./core/event-id.ts";
+export { parseOrderId } from "./core/order-id.ts";
 export type { OrderId } from "./core/order-id.ts";
 
 // Storage
@@ -42,8 +43,59 @@ export { startHealthServer } from "./worker/health-server.ts";
 export type { HealthServer, HealthServerOptions } from "./worker/health-server.ts";
 export type { WorkerHostOptions } from "./worker/host-options.ts";
 
+// Failing
+export { PermanentError, RetryableError } from "./core/retry.ts";
+export type { DeadLetterPolicy, RetryOptions, RetryPolicy } from "./core/retry.ts";
+
+// Healing by itself
+export { createSweeper } from "./operations/sweep.ts";
+export type { Sweeper, SweeperOptions, SweepResult } from "./operations/sweep.ts";
+export type { ForeignNames } from "./operations/stream-heads.ts";
+export type { SubscriptionFigures } from "./operations/metrics.ts";
+export { createReconciler } from "./operations/reconcile.ts";
+export type { ReconcileOptions, Reconciler, ReconcilerOptions, ReconcileResult } from "./operations/reconcile.ts";
+export { createCleaner } from "./operations/cleanup.ts";
+export type { Cleaner, CleanerOptions, CleanupOptions, CleanupProgress, CleanupResult, CleanupStep } from "./operations/cleanup.ts";
+export { startSchedule } from "./operations/schedule.ts";
+export type { Schedule, ScheduleOptions } from "./operations/schedule.ts";
+
+// Watching
+export { METRICS, recordStorageCall } from "./system/metrics.ts";
+export type { MetricInfo, MetricName } from "./system/metrics.ts";
+export type { PriceClass, StorageCall, StorageService } from "./storage/call-counter.ts";
+
+// Operating: what the commands of `ordered-outbox` do
+export type { OperationsContext, Operator } from "./operations/context.ts";
+export { readStatus } from "./operations/status.ts";
+export type { Status, SubscriptionStatus } from "./operations/status.ts";
+export { listOrders } from "./operations/orders.ts";
+export type { ListedOrder, OrderHead } from "./operations/orders.ts";
+export { showOrder } from "./operations/show-order.ts";
+export type { ShownEvent, ShownOrder } from "./operations/show-order.ts";
+export type { TimelineEntry, TimelineState } from "./operations/timeline.ts";
+export { explain } from "./operations/explain.ts";
+export type { Explanation, Verdict, VerdictCode } from "./core/explain.ts";
+export { listDeadLetters, showDeadLetter } from "./operations/dead-letters.ts";
+export type { DeadLetterFilter, DeadLetterGroup, DeadLetterListing, ListedDeadLetter, ShownDeadLetter } from "./operations/dead-letters.ts";
+export type { DeadLetter, DeadLetterSummary } from "./core/dead-letter.ts";
+export { decideMany, decideOrder, discardPending } from "./operations/decide-many.ts";
+export type { DecideManyOptions, DecideManyResult, DecideOptions, OrderFilter } from "./operations/decide-many.ts";
+export type { DecisionAction, DecisionResult, DecisionTarget } from "./operations/decide.ts";
+export type { Decision, FailureRecord, PendingState } from "./core/pending-event.ts";
+export { listPauses, pause, resume } from "./operations/pauses.ts";
+export type { PauseResult, PauseTarget, ResumeResult } from "./operations/pauses.ts";
+export type { Pause } from "./core/controls.ts";
+export { wakeOrder } from "./operations/wake.ts";
+export type { WakeResult } from "./operations/wake.ts";
+export { unlockOrder } from "./operations/unlock.ts";
+export type { UnlockResult } from "./operations/unlock.ts";
+export { verifyAll, verifyOrder } from "./operations/verify.ts";
+export type { OrderFinding, VerifyResult } from "./operations/verify.ts";
+export type { Finding, FindingKind } from "./operations/finding.ts";
+
 // Errors and seams
 export { isOutboxError, OutboxError } from "./core/errors.ts";
 export type { ErrorCode, ErrorDetails } from "./core/errors.ts";
+export { systemClock } from "./system/clock.ts";
 export type { Clock } from "./core/clock.ts";
 export type { Logger, LogFields } from "./core/logger.ts";

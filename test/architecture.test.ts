@@ -13,19 +13,21 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   storage: ["core"],
   producer: ["core", "system"],
   worker: ["core", "system"],
+  operations: ["core", "system"],
   shipment: ["core"],
-  ".": ["core", "storage", "producer", "worker", "system"],
-  cli: ["core", "system", "storage", "worker"],
+  ".": ["core", "storage", "producer", "worker", "operations", "system"],
+  cli: ["core", "system", "storage", "worker", "operations"],
   local: ["core", "system", "storage", "producer", "worker", "shipment"],
 };
 
 /** Packages that a room may import; everything else is refused. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   core: ["ulid", "@standard-schema/spec"],
-  system: [],
+  system: ["@opentelemetry/api"],
   storage: ["@azure/core-auth", "@azure/core-rest-pipeline", "@azure/data-tables", "@azure/storage-blob", "@azure/storage-queue"],
   producer: [],
-  worker: [],
+  worker: ["cockatiel"],
+  operations: [],
   shipment: ["zod"],
   ".": [],
   cli: ["commander", "@azure/identity"],

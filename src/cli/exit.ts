@@ -1,5 +1,5 @@
 /** How a command ends: its message and exit status, in one place for all commands. */
-import { CommanderError } from "commander";
+import { CommanderError, type Command } from "commander";
 import { describeError, isOutboxError, type ErrorCode } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import { createConsoleLogger } from "../system/console-logger.ts";
@@ -10,8 +10,10 @@ export const EXIT = {
   failed: 1,
   /** The command line, a setting or a module that it names is wrong. Repeating it is of no use. */
   usage: 2,
-  /** Stopped, but running handlers had to be aborted or left behind. Their events run again. */
+  /** Stopped before the end. Handlers that had to be aborted or left behind: their events run again. Operations: the same command goes on. */
   aborted: 3,
+  /** The command did its work, and what it found needs a human: damage, an order that is stuck. */
+  found: 4,
 } as const;
 export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 
@@ -27,6 +29,7 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
 
 export function exitStatusOf(error: unknown): ExitStatus {
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (isOutboxError(error, "aborted")) return EXIT.aborted;
   return isOutboxError(error, ...USAGE_CODES) ? EXIT.usage : EXIT.failed;
 }
 
@@ -39,18 +42,21 @@ export interface OutputOptions {
 /**
  * Makes a commander action of a command: its errors become one log line and an exit status.
  *
- * @param command resolves to its exit status; may throw
+ * @param command gets the options, then the positional arguments (undefined for an optional one that is missing); resolves to its exit
+ *   status; may throw
  */
-export function action<Options extends OutputOptions>(
-  command: (options: Options, logger: Logger) => Promise<ExitStatus>,
-): (options: Options) => Promise<void> {
-  return async (options) => {
+export function action<Options extends OutputOptions, Arguments extends readonly (string | undefined)[] = []>(
+  command: (options: Options, logger: Logger, ...args: Arguments) => Promise<ExitStatus>,
+): (...given: [...args: Arguments, options: Options, command: Command]) => Promise<void> {
+  return async (...given) => {
+    const args = given.slice(0, -2) as unknown as Arguments;
+    const options = given.at(-2) as Options;
     const logger = createConsoleLogger(options);
     let status: ExitStatus;
     try {
-      status = await command(options, logger);
+      status = await command(options, logger, ...args);
     } catch (error) {
-      const hint = isOutboxError(error) ? HINTS[error.code] : undefined;
+      const hint = hintFor(error);
       logger.error(describeError(error), { ...causeOf(error), ...(hint === undefined ? {} : { hint }) });
       status = exitStatusOf(error);
     }
@@ -65,6 +71,12 @@ export function action<Options extends OutputOptions>(
 export async function exit(status: ExitStatus): Promise<never> {
   await Promise.all([process.stdout, process.stderr].map((stream) => new Promise((resolve) => stream.write("", resolve))));
   process.exit(status);
+}
+
+function hintFor(error: unknown): string | undefined {
+  if (!isOutboxError(error)) return undefined;
+  // What the service does not find is a container, queue or table; what we do not find says so itself.
+  return error.code === "not-found" && error.details.status === undefined ? undefined : HINTS[error.code];
 }
 
 function causeOf(error: unknown): { readonly cause?: string } {

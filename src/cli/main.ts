@@ -1,10 +1,8 @@
 #!/usr/bin/env node
-/** The table of commands. What they do is in the file of each. */
+/** The `ordered-outbox` command. */
 import { readFileSync } from "node:fs";
-import { Command } from "commander";
 import { EXIT, exit, exitStatusOf } from "./exit.ts";
-import { addSetupCommand } from "./setup.ts";
-import { addWorkCommand } from "./work.ts";
+import { createProgram } from "./program.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
@@ -15,15 +13,8 @@ if (Number(process.versions.node.split(".", 1)[0]) < MIN_NODE_MAJOR) {
   await exit(EXIT.usage);
 }
 
-const program = new Command("ordered-outbox")
-  .description("Ordered event processing on one Azure Storage account")
-  .version(version)
-  .exitOverride();
-addSetupCommand(program);
-addWorkCommand(program);
-
 try {
-  await program.parseAsync();
+  await createProgram(version).parseAsync();
 } catch (error) {
   // Commander has printed what is wrong with the command line, or the help.
   await exit(exitStatusOf(error));

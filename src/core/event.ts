@@ -22,6 +22,9 @@ export interface EventHead {
   readonly time: string;
   /** W3C trace context of the producer, if it had one. */
   readonly traceparent?: string;
+  /** Id of the event that this one repeats, for the one subscription `replayFor` (F9). */
+  readonly replayOf?: EventId;
+  readonly replayFor?: string;
 }
 
 export interface StoredEvent extends EventHead {
@@ -44,6 +47,7 @@ export function encodeEvent(head: EventHead, dataText: string): string {
     time: head.time,
     sequence: String(head.sequence),
     ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent }),
+    ...(head.replayOf === undefined ? {} : { replayof: head.replayOf, replayfor: head.replayFor }),
     datacontenttype: "application/json",
   });
   return `${attributes.slice(0, -1)},"data":${dataText}}`;
@@ -59,7 +63,7 @@ export function decodeEvent(text: string): StoredEvent {
   } catch (cause) {
     throw new OutboxError("corrupt", `not one of our events: ${printable((cause as Error).message)}`, { cause });
   }
-  const { id, type, source, subject, time, sequence, traceparent, specversion } = head;
+  const { id, type, source, subject, time, sequence, traceparent, replayof, replayfor, specversion } = head;
   if (specversion !== "1.0") throw new OutboxError("corrupt", "not one of our events: specversion is not 1.0");
   if (typeof id !== "string" || !isEventId(id)) throw new OutboxError("corrupt", "not one of our events: its id is no ULID");
   if (typeof sequence !== "string" || !/^[1-9][0-9]{0,15}$/.test(sequence) || !Number.isSafeInteger(Number(sequence))) {
@@ -76,6 +80,9 @@ export function decodeEvent(text: string): StoredEvent {
     source,
     time,
     ...(typeof traceparent === "string" ? { traceparent } : {}),
+    ...(typeof replayof === "string" && isEventId(replayof) && typeof replayfor === "string"
+      ? { replayOf: replayof, replayFor: replayfor }
+      : {}),
     text,
     dataText: text.slice(start + ',"data":'.length, -1),
   };

@@ -19,6 +19,15 @@ const IDEMPOTENCY_PREFIX = "idempotency:";
 /** One range query from {@link ORDER_ROW} to here (exclusive) reads the order and its outbox, and nothing else. */
 export const OUTBOX_END = "outbox;";
 
+/** Row keys from `from` (inclusive) to `to` (exclusive). */
+export interface RowRange {
+  readonly from: string;
+  readonly to: string;
+}
+
+export const OUTBOX_RANGE: RowRange = { from: OUTBOX_PREFIX, to: OUTBOX_END };
+export const IDEMPOTENCY_RANGE: RowRange = { from: IDEMPOTENCY_PREFIX, to: "idempotency;" };
+
 export function outboxRow(id: EventId): string {
   return `${OUTBOX_PREFIX}${id}`;
 }

@@ -5,7 +5,7 @@
  * Any write may have happened although it failed with `timeout`, `unavailable` or `aborted`; and, because clients repeat by themselves, a
  * write that did happen may be reported as `already-exists`, `precondition-failed` or `not-found`. Callers ask "was it mine?".
  */
-import type { Container } from "./names.ts";
+import type { Container, RowRange } from "./names.ts";
 import type { EventId } from "./event-id.ts";
 import type { OrderKey } from "./order-id.ts";
 
@@ -81,6 +81,23 @@ export interface OrdersTable {
   check(transaction: OrderTransaction): void;
   /** One transaction: all or nothing (G1). Throws `already-exists` or `precondition-failed` when another writer (or we, before) got there. */
   commit(transaction: OrderTransaction, options?: CallOptions): Promise<void>;
+  /** Rows of one partition from `from` (inclusive) to `to` (exclusive), in order of their keys; follows continuation tokens. */
+  listEntities(order: OrderKey, range: RowRange, options?: CallOptions): Promise<readonly ListedEntity[]>;
+  /** Writes a row as it is, whatever was there. Throws `invalid-state` or `too-large` for what the table can't hold. */
+  putEntity(order: OrderKey, rowKey: string, properties: Readonly<Record<string, TableValue>>, options?: CallOptions): Promise<void>;
+  /** False if it was gone already. */
+  deleteEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<boolean>;
+  /**
+   * Outbox entities of all orders, a bounded part of the table at a time: the service reads every row on the way.
+   *
+   * @param from where the scan before stopped; undefined to start. Throws `invalid-option` for anything that no scan gave.
+   * @param maxPages at least 1; a page has up to 1,000 entities and may have none
+   */
+  scanOutbox(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OutboxScan>;
+  /** Idempotency results of all orders; the rest is as for {@link scanOutbox}. */
+  scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan>;
+  /** Deletes idempotency results, in as few transactions as there can be. Those already gone are fine. */
+  deleteIdempotency(order: OrderKey, rowKeys: readonly string[], options?: CallOptions): Promise<void>;
   /** Deletes outbox entities, in as few transactions as there can be. Those already gone are fine. */
   deleteOutbox(order: OrderKey, ids: readonly EventId[], options?: CallOptions): Promise<void>;
 }
@@ -88,6 +105,24 @@ export interface OrdersTable {
 export interface StoredEntity {
   readonly etag: Etag;
   readonly properties: Readonly<Record<string, TableValue>>;
+}
+
+export interface ListedEntity extends StoredEntity {
+  readonly rowKey: string;
+  /** Time since the last change, by the clock of the service; milliseconds, at least 0. */
+  readonly ageMs: number;
+}
+
+export interface OutboxScan {
+  readonly entities: readonly { readonly order: OrderKey; readonly id: EventId; readonly ageMs: number }[];
+  /** Where to go on; undefined at the end of the table. */
+  readonly next: string | undefined;
+}
+
+export interface IdempotencyScan {
+  readonly entities: readonly { readonly order: OrderKey; readonly rowKey: string; readonly ageMs: number }[];
+  /** Where to go on; undefined at the end of the table. */
+  readonly next: string | undefined;
 }
 
 /** Proof of having seen a queue message; changes with every receive and update. */
@@ -142,6 +177,8 @@ export interface OrderLeases {
   ): Promise<void>;
   /** Throws `lease-lost`. Made for a short deadline: no repeats inside. */
   renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
+  /** Ends anybody's lease at once; its holder is refused from now on. Quiet if there is none. The blob is then `abandoned`. */
+  break(order: OrderKey, options?: CallOptions): Promise<void>;
   /** Quiet when the lease is no longer ours (C18). */
   release(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
   /** Replaces the metadata if the lease is ours and the blob is at `etag` (W2). Throws `lease-lost` or `precondition-failed`. */
@@ -155,6 +192,8 @@ export interface OrderLeases {
 
 export interface ListedBlob {
   readonly name: string;
+  /** Time since the content or metadata last changed, by the clock of the service; milliseconds, at least 0. Ours may be wrong (F7). */
+  readonly ageMs: number;
   readonly etag: Etag;
   readonly metadata: Metadata;
 }

@@ -9,6 +9,8 @@ export interface QueuedEvent extends PendingState {
   readonly etag: Etag;
   /** Its blob was there before this round: its handler may have killed the process that ran it (W4). */
   readonly suspect: boolean;
+  /** It was the head of its stream when a holder died without giving the lease back: its handler may have been running. */
+  readonly mayHaveRun?: true;
   /** The event's text, if the relay of this round had it at hand. */
   readonly text?: string;
 }

@@ -1,6 +1,7 @@
 /** The contract between producers and subscriptions: what an order looks like and which events it can have. */
 import { OutboxError } from "./errors.ts";
 import { assertSubscriptionName } from "./names.ts";
+import { resolveRetryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
 import type { InputOf, OutputOf, Schema } from "./schema.ts";
 import type { StoredEvent } from "./event.ts";
 import { MAX_SUBSCRIPTIONS } from "./progress.ts";
@@ -79,7 +80,11 @@ export interface Subscription {
   readonly name: string;
   /** Does this subscription want the event? Decided once, when the event is relayed; if it throws, before the handler would run. */
   readonly wants: (event: StoredEvent) => boolean;
-  /** Resolves when the event is done; any throw means: try again later, nothing may pass. */
+  /** Retries, timeout and dead letters, completed with the defaults. */
+  readonly retry: RetryPolicy;
+  /** The same for single event types. */
+  readonly retryByType: Readonly<Record<string, RetryPolicy>>;
+  /** Resolves when the event is done. What a throw means: `PermanentError` no retry, `RetryableError` not before its time, any other: retry. */
   readonly handle: (event: HandledEvent<AnyWorkflow>, context: HandlerContext) => Promise<void> | void;
 }
 
@@ -87,6 +92,7 @@ export interface Subscription {
  * Declares a subscription of a workflow: an ordered stream of its own for every order.
  *
  * @param definition `events`: the types it wants, default all; the handler's argument is typed accordingly. `when`: an additional predicate.
+ *   `retry`: retries, timeout and dead letters; `retryByType`: the same for single types, on top of `retry`.
  */
 export function defineSubscription<W extends AnyWorkflow, Type extends EventTypeOf<W> = EventTypeOf<W>>(
   workflow: W,
@@ -94,6 +100,8 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
     readonly name: string;
     readonly events?: readonly Type[];
     readonly when?: (event: StoredEvent) => boolean;
+    readonly retry?: RetryOptions;
+    readonly retryByType?: { readonly [T in EventTypeOf<W>]?: RetryOptions };
     readonly handle: (event: HandledEvent<W, Type>, context: HandlerContext) => Promise<void> | void;
   },
 ): Subscription {
@@ -107,10 +115,22 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
       );
     }
   }
+  const retryByType: Record<string, RetryPolicy> = {};
+  for (const [type, retry] of Object.entries(definition.retryByType ?? {})) {
+    if (!Object.hasOwn(workflow.events, type)) {
+      throw new OutboxError(
+        "unknown-event-type",
+        `subscription ${definition.name} has retries for ${type}, which workflow ${workflow.name} does not declare`,
+      );
+    }
+    retryByType[type] = resolveRetryPolicy(`subscription ${definition.name}, ${type}`, { ...definition.retry, ...(retry as RetryOptions) });
+  }
   const types: ReadonlySet<string> | undefined = events && new Set(events);
   return {
     name: definition.name,
     workflow,
+    retry: resolveRetryPolicy(`subscription ${definition.name}`, definition.retry),
+    retryByType,
     wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || answered(when(event), definition.name)),
     handle: definition.handle as unknown as Subscription["handle"],
   };

@@ -32,6 +32,8 @@ function start({ name, connectionString, handledLog, leaseMs, handlerMs }: Start
   const log = new HandledLogWriter(handledLog);
   const recorder = defineSubscription(shipmentWorkflow, {
     name: RECORDER,
+    // The kills are the run's own: no event is to blame for them, however many hit it.
+    retry: { maxCrashes: 100 },
     handle: async ({ orderId, id, sequence, type, time, dataText }) => {
       log.append({ worker: name, orderId, id, sequence, type, time, dataDigest: dataDigest(dataText) });
       if (handlerMs > 0) await delay(handlerMs);

@@ -6,6 +6,7 @@ import type { Container } from "../core/names.ts";
 import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, Metadata } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage } from "./call.ts";
+import { serviceAge } from "./service-age.ts";
 import { readExistingBlob } from "./storage-error.ts";
 
 /** A blob batch holds at most this many deletes. */
@@ -70,7 +71,8 @@ export class AzureBlobs implements Blobs {
         return value;
       });
       for (const { name, properties, metadata } of page?.segment.blobItems ?? []) {
-        yield { name, etag: toEtag(properties.etag, what), metadata: toMetadata(metadata) };
+        const ageMs = serviceAge(page?.date, properties.lastModified, what);
+        yield { name, ageMs, etag: toEtag(properties.etag, what), metadata: toMetadata(metadata) };
       }
       // The last page's token is the empty string.
       continuationToken = page?.continuationToken || undefined;

@@ -15,10 +15,25 @@ export interface CallCounts {
 
 export const NO_CALLS: CallCounts = { total: 0, byOperation: {}, byPriceClass: {} };
 
+/** One request that is about to be sent. */
+export interface StorageCall {
+  readonly service: StorageService;
+  /** `PutBlob`, `Transaction` … */
+  readonly operation: string;
+  readonly priceClass: PriceClass;
+}
+
 export class CallCounter {
+  readonly #onCall: ((call: StorageCall) => void) | undefined;
   #counts: CallCounts = NO_CALLS;
 
+  /** @param onCall is told of every request; must not throw */
+  constructor(onCall?: (call: StorageCall) => void) {
+    this.#onCall = onCall;
+  }
+
   count(service: StorageService, operation: string): void {
+    this.#onCall?.({ service, operation, priceClass: priceClassOf(service, operation) });
     this.#counts = addCounts(this.#counts, {
       total: 1,
       byOperation: { [`${service} ${operation}`]: 1 },
@@ -108,6 +123,7 @@ function tableOperation(method: string, pathname: string): string {
   if (pathname.endsWith("()")) return "QueryEntities";
   if (!pathname.endsWith(")")) return "Other";
   if (method === "GET") return "ReadEntity";
+  if (method === "PUT") return "PutEntity";
   return method === "DELETE" ? "DeleteEntity" : "Other";
 }
 

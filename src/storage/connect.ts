@@ -9,7 +9,7 @@ import { CONTAINERS, LEASE_CONTAINER, ORDERS_TABLE, POISON_QUEUE, WAKE_UP_QUEUE 
 import { wholeNumber } from "../core/options.ts";
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { AzureBlobs } from "./blobs.ts";
-import { CallCounter, countingClient } from "./call-counter.ts";
+import { CallCounter, countingClient, type StorageCall } from "./call-counter.ts";
 import { callStorage } from "./call.ts";
 import { legacyHttpClient } from "./legacy-http-client.ts";
 import { lineSeparatorPolicy } from "./line-separator-policy.ts";
@@ -30,6 +30,8 @@ export type StorageOptions = AccountOptions & {
   readonly callTimeoutMs?: number;
   /** Sends the requests; for agents of your own and for tests. Default: that of the SDKs. */
   readonly httpClient?: HttpClient;
+  /** Is told of every HTTP request before it is sent, repeats included; must not throw. For metrics. */
+  readonly onCall?: (call: StorageCall) => void;
 };
 
 /** Which account, and by what right. */
@@ -65,7 +67,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
   const timeoutMs = wholeNumber("callTimeoutMs", options.callTimeoutMs, { default: 10_000, min: 1_000, max: 120_000 });
   const dashed = (name: string): string => (prefix === "" ? name : `${prefix}-${name}`);
 
-  const calls = new CallCounter();
+  const calls = new CallCounter(options.onCall);
   const httpClient = options.httpClient ?? createDefaultHttpClient();
   const { table, commits, blobs, leases, queues } = connectClients(options, `${prefix}${ORDERS_TABLE}`, {
     table: countingClient("table", httpClient, calls),

@@ -14,6 +14,7 @@ import { isRefusedUnapplied, readExistingBlob, type AnswerReader } from "./stora
 
 /** A renewal that takes longer is given up, so that the next one can still be in time (W5). */
 const RENEW_TIMEOUT_MS = 5_000;
+const BREAK_AT_ONCE_SECONDS = 0;
 export const MIN_LEASE_MS = 15_000;
 export const MAX_LEASE_MS = 60_000;
 
@@ -74,6 +75,18 @@ export class AzureOrderLeases implements OrderLeases {
     await callStorage({ what: `renew lease of order ${order}`, timeoutMs, options, read: readLost }, (abortSignal) =>
       client.renewLease({ abortSignal }),
     );
+  }
+
+  async break(order: OrderKey, options?: CallOptions): Promise<void> {
+    const client = this.#container.getBlobClient(order).getBlobLeaseClient();
+    try {
+      await callStorage({ what: `break lease of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readLost }, (signal) =>
+        repeatUnavailable(signal, () => client.breakLease(BREAK_AT_ONCE_SECONDS, { abortSignal: signal })),
+      );
+    } catch (error) {
+      // No lease, or no blob. A missing container is a fault of the deployment.
+      if (!isOutboxError(error, "lease-lost") || error.details.serviceCode === "ContainerNotFound") throw error;
+    }
   }
 
   async release(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void> {

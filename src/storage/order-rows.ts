@@ -2,9 +2,9 @@
 import { OutboxError, printable } from "../core/errors.ts";
 import { isEventId, type EventId } from "../core/event-id.ts";
 import { MAX_PROPERTY_UNITS, chunkText } from "../core/limits.ts";
-import { ORDER_ROW, isReservedRow, outboxRow, outboxRowId } from "../core/names.ts";
-import type { OrderKey } from "../core/order-id.ts";
-import type { ApplicationEntity, Etag, OrderAndOutbox, OrderEntity, OrderTransaction, OutboxEntity } from "../core/ports.ts";
+import { IDEMPOTENCY_RANGE, ORDER_ROW, isReservedRow, outboxRow, outboxRowId } from "../core/names.ts";
+import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
+import type { ApplicationEntity, Etag, OrderAndOutbox, OrderEntity, OrderTransaction, OutboxEntity, OutboxScan } from "../core/ports.ts";
 import { assertTransactionFits, type RowOperation } from "./row-operation.ts";
 import { assertProperties, type Properties } from "./table-value.ts";
 
@@ -13,6 +13,14 @@ export interface Row {
   readonly rowKey: string;
   readonly etag: Etag;
   readonly properties: Properties;
+}
+
+/** A row that a scan of all partitions came across. */
+export interface ScannedRow {
+  readonly order: OrderKey;
+  readonly rowKey: string;
+  /** By the clock of the service, at least 0. */
+  readonly ageMs: number;
 }
 
 /**
@@ -116,6 +124,20 @@ function textOf(properties: Properties, name: string): string | undefined {
     if (typeof chunk !== "string") return text;
     text += chunk;
   }
+}
+
+/** Checks that a row key is that of an idempotency result. Throws `bug`. */
+export function assertIdempotencyRow(order: OrderKey, rowKey: string): void {
+  if (rowKey > IDEMPOTENCY_RANGE.from && rowKey < IDEMPOTENCY_RANGE.to) return;
+  throw new OutboxError("bug", `row ${printable(rowKey, 60)} of order ${order} is no idempotency result`);
+}
+
+/** Those of the rows that are outbox entities of an order; foreign ones in the range are left out (G6: left alone, told by `readOutbox`). */
+export function toOutboxScan(rows: readonly ScannedRow[]): OutboxScan["entities"] {
+  return rows.flatMap(({ order, rowKey, ageMs }) => {
+    const id = outboxRowId(rowKey);
+    return id === undefined || decodeOrderKey(order) === undefined ? [] : { order, id, ageMs };
+  });
 }
 
 /** Reads the order's row. Throws `corrupt` for anything that {@link commitOperations} did not write. */

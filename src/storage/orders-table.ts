@@ -4,17 +4,41 @@ import { odata } from "@azure/data-tables";
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
 import { MAX_TRANSACTION_OPERATIONS } from "../core/limits.ts";
-import { ORDER_ROW, OUTBOX_END, outboxRow } from "../core/names.ts";
-import type { OrderKey } from "../core/order-id.ts";
-import type { CallOptions, OrderAndOutbox, OrderEntity, OrderTransaction, OrdersTable, StoredEntity, TableValue } from "../core/ports.ts";
+import { IDEMPOTENCY_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../core/names.ts";
+import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
+import type {
+  CallOptions,
+  IdempotencyScan,
+  ListedEntity,
+  OrderAndOutbox,
+  OrderEntity,
+  OrderTransaction,
+  OrdersTable,
+  OutboxScan,
+  StoredEntity,
+  TableValue,
+} from "../core/ports.ts";
 import { callStorage } from "./call.ts";
-import { assertApplicationRow, commitOperations, decodeIdempotency, decodeOrder, decodeOrderAndOutbox, type Row } from "./order-rows.ts";
+import {
+  assertApplicationRow,
+  assertIdempotencyRow,
+  commitOperations,
+  decodeIdempotency,
+  decodeOrder,
+  decodeOrderAndOutbox,
+  toOutboxScan,
+  type Row,
+  type ScannedRow,
+} from "./order-rows.ts";
 import { toSdkProperties, type RowOperation } from "./row-operation.ts";
 import type { ServiceAnswer } from "./storage-error.ts";
-import { fromSdkValue } from "./table-value.ts";
+import { entityAge, queryPage, queryPages, type SdkEntity } from "./table-query.ts";
+import { assertProperties, fromSdkValue } from "./table-value.ts";
 
-/** An entity as the SDK gives it, its own fields among the properties. */
-type SdkEntity = Readonly<Record<string, unknown>> & { readonly etag: string; readonly rowKey?: string };
+interface Scan {
+  readonly rows: readonly ScannedRow[];
+  readonly next: string | undefined;
+}
 
 export class AzureOrdersTable implements OrdersTable {
   readonly #table: TableClient;
@@ -67,8 +91,51 @@ export class AzureOrdersTable implements OrdersTable {
     await this.#submit(this.#commits, `commit order ${order}`, order, commitOperations(transaction), options);
   }
 
+  async listEntities(order: OrderKey, { from, to }: RowRange, options?: CallOptions): Promise<readonly ListedEntity[]> {
+    const what = `list rows ${from} to ${to} of ${order}`;
+    const filter = odata`PartitionKey eq ${order} and RowKey ge ${from} and RowKey lt ${to}`;
+    const rows: ListedEntity[] = [];
+    for await (const page of queryPages(this.#table, { what, filter, timeoutMs: this.#timeoutMs }, options)) {
+      for (const entity of page.entities) rows.push({ ...toRow(entity, entity.rowKey ?? ""), ageMs: entityAge(page, entity, what) });
+    }
+    return rows;
+  }
+
+  async putEntity(order: OrderKey, rowKey: string, properties: Readonly<Record<string, TableValue>>, options?: CallOptions): Promise<void> {
+    assertApplicationRow(order, rowKey);
+    assertProperties(properties, `row ${rowKey} of ${order}`);
+    const entity = { partitionKey: order, rowKey, ...toSdkProperties(properties) };
+    await callStorage({ what: `put row ${rowKey} of ${order}`, timeoutMs: this.#timeoutMs, options }, (abortSignal) =>
+      this.#table.upsertEntity(entity, "Replace", { abortSignal }),
+    );
+  }
+
+  async deleteEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<boolean> {
+    assertApplicationRow(order, rowKey);
+    return this.#deleteRow(order, rowKey, options);
+  }
+
+  async scanOutbox(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OutboxScan> {
+    const { rows, next } = await this.#scan("scan outbox entities", OUTBOX_RANGE, from, maxPages, options);
+    return { entities: toOutboxScan(rows), next };
+  }
+
+  async scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan> {
+    const { rows, next } = await this.#scan("scan idempotency rows", IDEMPOTENCY_RANGE, from, maxPages, options);
+    return { entities: rows.filter(({ order }) => decodeOrderKey(order) !== undefined), next };
+  }
+
+  async deleteIdempotency(order: OrderKey, rowKeys: readonly string[], options?: CallOptions): Promise<void> {
+    for (const rowKey of rowKeys) assertIdempotencyRow(order, rowKey);
+    await this.#deleteAll(order, rowKeys, options);
+  }
+
   async deleteOutbox(order: OrderKey, ids: readonly EventId[], options?: CallOptions): Promise<void> {
-    const rowKeys = [...new Set(ids.map(outboxRow))].sort();
+    await this.#deleteAll(order, ids.map(outboxRow), options);
+  }
+
+  async #deleteAll(order: OrderKey, all: readonly string[], options: CallOptions | undefined): Promise<void> {
+    const rowKeys = [...new Set(all)].sort();
     for (let start = 0; start < rowKeys.length; start += MAX_TRANSACTION_OPERATIONS) {
       await this.#deleteRows(order, rowKeys.slice(start, start + MAX_TRANSACTION_OPERATIONS), options);
     }
@@ -77,10 +144,10 @@ export class AzureOrdersTable implements OrdersTable {
   /** Deletes up to one transaction's worth of rows; `rowKeys` are sorted. One row that is gone already fails the whole transaction. */
   async #deleteRows(order: OrderKey, rowKeys: readonly string[], options: CallOptions | undefined): Promise<void> {
     const [only] = rowKeys;
-    if (rowKeys.length === 1 && only !== undefined) return this.#deleteRow(order, only, options);
+    if (rowKeys.length === 1 && only !== undefined) return void (await this.#deleteRow(order, only, options));
     const operations = rowKeys.map((rowKey): RowOperation => ({ action: "delete", rowKey }));
     try {
-      await this.#submit(this.#table, `delete ${rowKeys.length} outbox entities of order ${order}`, order, operations, options);
+      await this.#submit(this.#table, `delete ${rowKeys.length} rows of order ${order}`, order, operations, options);
     } catch (error) {
       if (!isOutboxError(error, "precondition-failed")) throw error;
       const left = await this.#existing(order, rowKeys, options);
@@ -90,21 +157,24 @@ export class AzureOrdersTable implements OrdersTable {
     }
   }
 
-  async #deleteRow(order: OrderKey, rowKey: string, options: CallOptions | undefined): Promise<void> {
+  /** False if it was gone already. */
+  async #deleteRow(order: OrderKey, rowKey: string, options: CallOptions | undefined): Promise<boolean> {
     try {
       await callStorage(
         { what: `delete row ${rowKey} of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readMissingRow },
         (abortSignal) => this.#table.deleteEntity(order, rowKey, { abortSignal }),
       );
+      return true;
     } catch (error) {
       if (!isOutboxError(error, "precondition-failed")) throw error;
+      return false;
     }
   }
 
   /** Those of `rowKeys` (sorted, at least one) that exist. */
   async #existing(order: OrderKey, rowKeys: readonly string[], options: CallOptions | undefined): Promise<readonly string[]> {
     const filter = odata`PartitionKey eq ${order} and RowKey ge ${rowKeys[0]} and RowKey le ${rowKeys.at(-1)}`;
-    const { rows } = await this.#query(`look for outbox entities of order ${order}`, filter, ["rowKey"], options);
+    const { rows } = await this.#query(`look for rows of order ${order}`, filter, ["rowKey"], options);
     const found = new Set(rows.map(({ rowKey }) => rowKey));
     return rowKeys.filter((rowKey) => found.has(rowKey));
   }
@@ -126,24 +196,34 @@ export class AzureOrdersTable implements OrdersTable {
   async #query(
     what: string,
     filter: string,
-    select: string[] | undefined,
+    select: readonly string[] | undefined,
     options: CallOptions | undefined,
   ): Promise<{ readonly rows: readonly Row[]; readonly pages: number }> {
     const rows: Row[] = [];
-    let continuationToken: string | undefined;
     let pages = 0;
-    do {
-      const settings = continuationToken === undefined ? {} : { continuationToken };
-      const page = await callStorage({ what, timeoutMs: this.#timeoutMs, options }, async (abortSignal) => {
-        const queryOptions = { filter, ...(select === undefined ? {} : { select }) };
-        const { value } = await this.#table.listEntities({ abortSignal, queryOptions }).byPage(settings).next();
-        return value;
-      });
-      for (const entity of page ?? []) rows.push(toRow(entity, entity.rowKey ?? ""));
-      continuationToken = page?.continuationToken;
+    const query = { what, filter, timeoutMs: this.#timeoutMs, ...(select === undefined ? {} : { select }) };
+    for await (const page of queryPages(this.#table, query, options)) {
+      for (const entity of page.entities) rows.push(toRow(entity, entity.rowKey ?? ""));
       pages += 1;
-    } while (continuationToken !== undefined);
+    }
     return { rows, pages };
+  }
+
+  /** Keys and ages of rows of all partitions, up to `maxPages` pages of them. */
+  async #scan(what: string, { from, to }: RowRange, start: string | undefined, maxPages: number, options?: CallOptions): Promise<Scan> {
+    const filter = odata`RowKey ge ${from} and RowKey lt ${to}`;
+    const query = { what, filter, select: ["partitionKey", "rowKey", "timestamp"], timeoutMs: this.#timeoutMs };
+    const rows: ScannedRow[] = [];
+    let next = start;
+    for (let pages = 0; pages === 0 || (pages < maxPages && next !== undefined); pages++) {
+      const page = await queryPage(this.#table, query, next, options);
+      for (const entity of page.entities) {
+        const { partitionKey = "", rowKey = "" } = entity;
+        rows.push({ order: partitionKey as OrderKey, rowKey, ageMs: entityAge(page, entity, what) });
+      }
+      next = page.next;
+    }
+    return { rows, next };
   }
 
   async #submit(

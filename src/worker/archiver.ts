@@ -4,6 +4,7 @@ import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import { eventBlobName } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
+import { encodeDecision, type Decision } from "../core/pending-event.ts";
 import type { Blobs } from "../core/ports.ts";
 import type { Clock } from "../core/clock.ts";
 import type { HeldLease } from "./held-lease.ts";
@@ -16,6 +17,13 @@ export interface FinishedEvent {
   readonly attempts: number;
   /** The event's text, or undefined to read it from the pending blob. */
   readonly text: string | undefined;
+  readonly outcome: "handled" | "unwanted" | "discarded" | "dead-lettered";
+  /** The operator's decision, where there was one. */
+  readonly decision?: Decision;
+  /** Its entry in the index of dead letters goes with it. */
+  readonly dropsDeadLetter: boolean;
+  /** Left over by a dead holder: whether it was skipped as a dead letter, the index has to be asked. */
+  readonly leftOver?: true;
 }
 
 /** How many archive writes of an order are under way at once. */
@@ -33,6 +41,7 @@ export class Archiver {
   readonly #logger: Logger;
   readonly #waiting: FinishedEvent[] = [];
   readonly #archived: string[] = [];
+  readonly #resolved: string[] = [];
   readonly #failures: string[] = [];
   readonly #conflicts: string[] = [];
   readonly #workers = new Set<Promise<void>>();
@@ -65,15 +74,28 @@ export class Archiver {
    */
   async flush(): Promise<{ readonly retryable: readonly string[]; readonly final: readonly string[] }> {
     while (this.#workers.size > 0) await Promise.all(this.#workers);
-    const names = this.#archived.splice(0);
-    if (names.length > 0 && !this.#lease.lost.aborted) {
-      try {
-        await this.#blobs.delete("events", names);
-      } catch (error) {
-        this.#failures.push(`${names.length} archived events could not be deleted: ${describeError(error)}`);
-      }
-    }
+    await this.#deleteArchived();
     return { retryable: this.#failures, final: this.#conflicts };
+  }
+
+  /** Deletes what is archived by now, beside whatever else goes on. What fails is left to the next holder. */
+  tidy(): void {
+    if (this.#archived.length === 0 || this.#workers.size >= MAX_PARALLEL_WRITES) return;
+    const worker = this.#deleteArchived().finally(() => this.#workers.delete(worker));
+    this.#workers.add(worker);
+  }
+
+  async #deleteArchived(): Promise<void> {
+    const names = this.#archived.splice(0);
+    const resolved = this.#resolved.splice(0);
+    if (names.length === 0 || this.#lease.lost.aborted) return;
+    try {
+      // The index first: an event that is gone from both places must not look dead.
+      if (resolved.length > 0) await this.#blobs.delete("dead", resolved);
+      await this.#blobs.delete("events", names);
+    } catch (error) {
+      this.#failures.push(`${names.length} archived events could not be deleted: ${describeError(error)}`);
+    }
   }
 
   async #work(): Promise<void> {
@@ -82,7 +104,9 @@ export class Archiver {
         // W5: no write once the lease may be somebody else's. The next holder finds the event as a ghost.
         this.#lease.assertHeld();
         await this.#archive(event);
-        this.#archived.push(eventBlobName(event.subscription, this.#order, event.id));
+        const name = eventBlobName(event.subscription, this.#order, event.id);
+        this.#archived.push(name);
+        if (event.dropsDeadLetter) this.#resolved.push(name);
       } catch (error) {
         const failures = isOutboxError(error, "corrupt") ? this.#conflicts : this.#failures;
         failures.push(`event ${event.sequence} of ${event.subscription} could not be archived: ${describeError(error)}`);
@@ -95,12 +119,15 @@ export class Archiver {
     const bytes = event.text === undefined ? (await this.#blobs.read("events", name))?.bytes : eventBytes(event.text);
     // Gone already: whoever deleted it had archived it before.
     if (bytes === undefined) return;
+    const skipped =
+      event.leftOver === true && event.decision === undefined && (await this.#blobs.read("dead", name))?.metadata["policy"] === "skip";
     const metadata = {
       sequence: String(event.sequence),
       previous: String(event.previous),
       attempts: String(event.attempts),
-      outcome: "handled",
+      outcome: skipped ? "dead-lettered" : event.outcome,
       finishedat: new Date(this.#clock.now()).toISOString(),
+      ...(event.decision === undefined ? {} : encodeDecision(event.decision)),
     };
     try {
       await this.#blobs.create("archive", name, bytes, metadata);

@@ -4,7 +4,7 @@ import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import { eventIdOfBlob, streamPrefix } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import { decodePendingState, type PendingState } from "../core/pending-event.ts";
+import { decodePendingState, freshState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, ListedBlob } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 
@@ -36,7 +36,7 @@ async function stateFromBytes(blobs: Blobs, blob: ListedBlob, id: EventId, logge
   if (content === undefined) return undefined;
   try {
     const event = decodeEventBytes(content.bytes);
-    return event.id === id ? { sequence: event.sequence, previous: 0, attempts: 0, undecided: false } : undefined;
+    return event.id === id ? freshState(event.sequence, 0) : undefined;
   } catch (error) {
     logger.error("a blob with an event's name holds no event", { name: printable(blob.name), error: describeError(error) });
     return undefined;

@@ -8,8 +8,8 @@ export class OrderStream {
   readonly subscription: Subscription;
   /** Pending events in order. The first one is running or next. */
   readonly queue: QueuedEvent[] = [];
-  /** Why nothing of this stream may start any more in this round. */
-  stopped: { readonly retryInMs: number } | undefined;
+  /** Why nothing of this stream may start any more in this round; `parked`: until the time of its head has come. */
+  stopped: { readonly retryInMs: number | undefined; readonly parked?: boolean } | undefined;
   #progress: StreamProgress;
 
   constructor(subscription: Subscription, progress: StreamProgress) {

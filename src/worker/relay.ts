@@ -4,7 +4,7 @@ import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
 import { eventBlobName, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import { decodePendingState, encodePendingState, type PendingState } from "../core/pending-event.ts";
+import { decodePendingState, encodePendingState, freshState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
@@ -43,6 +43,8 @@ async function readPayload(blobs: Blobs, { id, payloadBlob }: OutboxEntity): Pro
  */
 export function route(event: StoredEvent, streams: readonly OrderStream[]): RoutedEvent {
   const asked = streams.map((stream) => {
+    // A replay is for one subscription, whatever its filter says by now (F9).
+    if (event.replayFor !== undefined) return { stream, wants: stream.name === event.replayFor, undecided: false };
     try {
       return { stream, wants: stream.subscription.wants(event), undecided: false };
     } catch {
@@ -75,7 +77,7 @@ export async function writeEventBlobs(
   for (const { event, targets } of routed) {
     for (const { stream, undecided } of targets) {
       const previous = last.get(stream) ?? stream.lastSequenceBefore(event);
-      writes.push({ stream, event, state: { sequence: event.sequence, previous, attempts: 0, undecided } });
+      writes.push({ stream, event, state: freshState(event.sequence, previous, undecided) });
       last.set(stream, event.sequence);
     }
   }

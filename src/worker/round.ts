@@ -12,21 +12,29 @@
  * lease blob; the Archiver alone writes the archive and deletes event blobs.
  */
 import type { Clock } from "../core/clock.ts";
+import type { Pause } from "../core/controls.ts";
 import { describeError, isOutboxError, printable } from "../core/errors.ts";
 import type { StoredEvent } from "../core/event.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, OrderAndOutbox, OutboxEntity, Storage } from "../core/ports.ts";
+import { eventBlobName } from "../core/names.ts";
+import { decodePendingState, isDue } from "../core/pending-event.ts";
 import { decodeProgress, MAX_SUBSCRIPTIONS, NEW_STREAM, type Progress, type StreamProgress } from "../core/progress.ts";
 import { firstUnaccounted, splitGhosts, type QueuedEvent } from "../core/stream.ts";
 import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
 import { Archiver } from "./archiver.ts";
+import { ghostEnd } from "./ghost-end.ts";
+import type { Breakers } from "./breakers.ts";
 import type { HeldLease } from "./held-lease.ts";
 import { listPending } from "./list-pending.ts";
+import { newsBefore, parkedStreams } from "./news-before.ts";
 import { OrderStream } from "./order-stream.ts";
+import type { Quarantine } from "./quarantine.ts";
 import { ProgressWriter } from "./progress-writer.ts";
 import { archiveUnwanted, readEntity, route, writeEventBlobs } from "./relay.ts";
-import { runEvent, type EventOutcome } from "./run-event.ts";
+import type { HeadContext } from "./head-context.ts";
+import { runHead, type HeadEnd } from "./run-head.ts";
 import type { Wakeable } from "./wakeable.ts";
 
 export interface RoundOptions {
@@ -35,12 +43,13 @@ export interface RoundOptions {
   readonly storage: Storage;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** A failed handler is tried again after this time. */
+  readonly random: () => number;
+  readonly breakers: Breakers;
+  readonly quarantine: Quarantine;
+  /** After storage has failed the order is looked at again after this time. */
   readonly retryDelayMs: number;
   /** What needs a human or a deployment (a gap, a missing handler) is looked at again after this time. */
   readonly recheckDelayMs: number;
-  /** How long a handler may take before it counts as failed and its signal aborts. */
-  readonly handlerTimeoutMs: number;
   /** How often a running round looks for new commits of its order while a stream is idle (W9). */
   readonly pollMs: number;
 }
@@ -56,6 +65,10 @@ export interface RoundInput {
   /** May a further event start: false once the host stops or the time budget is spent. */
   readonly mayStart: () => boolean;
   readonly stop: AbortSignal;
+  /** The holder before is dead, as far as can be told: it may have died in a handler (W4). */
+  readonly holderDied: boolean;
+  /** What operators have paused (F5), as of not long ago. A round may take longer than that. */
+  readonly pauses: () => Promise<readonly Pause[]>;
   /** Pokes from wake-ups of the same order within the process. */
   readonly wakeable: Wakeable;
 }
@@ -80,6 +93,7 @@ export class Round {
   readonly #streams: readonly OrderStream[];
   readonly #writer: ProgressWriter;
   readonly #archiver: Archiver;
+  readonly #headContext: HeadContext;
   readonly #problems = new Set<string>();
   /** What a listing found of streams that are not deployed here. */
   readonly #waitingElsewhere = new Map<string, StreamProgress>();
@@ -100,6 +114,7 @@ export class Round {
     );
     const { order, lease } = input;
     this.#writer = new ProgressWriter({ leases: options.storage.leases, order, lease, round: input.id, etag: input.blob.etag, progress });
+    this.#headContext = { ...options, ...input };
     this.#archiver = new Archiver({ blobs: options.storage.blobs, order, lease, clock: options.clock, logger: options.logger });
   }
 
@@ -168,9 +183,12 @@ export class Round {
       const { events, foreign } = await listPending(storage.blobs, stream.name, this.#input.order, logger);
       for (const name of foreign) this.#problem(`events/${printable(name)} is not one of ours; it is left alone`);
       const { ghosts, pending } = splitGhosts(events, stream.progress);
-      for (const ghost of ghosts) this.#archiver.add({ subscription: stream.name, ...ghost, text: undefined });
+      for (const ghost of ghosts) this.#archiver.add({ subscription: stream.name, ...ghostEnd(ghost) });
       for (const event of pending) sequences.add(event.sequence);
-      stream.enqueue(pending);
+      const [head, ...rest] = pending;
+      if (head === undefined) return;
+      // Only a head can have been running. Later ones are suspect too, but nothing is held against them.
+      stream.enqueue(this.#input.holderDied ? [{ ...head, mayHaveRun: true }, ...rest] : pending);
     };
     const waits = (stream: OrderStream): boolean => {
       const { sequence, relayed } = known(progress, stream.name) ?? { sequence: 0, relayed: isNew ? 0 : 1 };
@@ -178,7 +196,9 @@ export class Round {
     };
     const lists = await Promise.allSettled([
       ...this.#streams.filter((stream) => all || waits(stream)).map(list),
-      ...(all ? this.#absent().map((name) => this.#listAbsent(name, sequences)) : []),
+      ...this.#absent()
+        .filter((name) => all || (known(progress, name)?.relayed ?? 0) > (known(progress, name)?.sequence ?? 0))
+        .map((name) => this.#listAbsent(name, sequences)),
     ]);
     for (const result of lists) if (result.status === "rejected") throw result.reason;
     return sequences;
@@ -189,14 +209,27 @@ export class Round {
     return Object.keys(this.#writer.written.streams).filter((name) => this.#streams.every((stream) => stream.name !== name));
   }
 
-  /** Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. */
+  /**
+   * Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. Nothing of it runs,
+   * but what an operator has discarded goes (F10).
+   */
   async #listAbsent(name: string, sequences: Set<number>): Promise<void> {
     const { storage, logger } = this.#options;
     const { events } = await listPending(storage.blobs, name, this.#input.order, logger);
     for (const { sequence } of events) sequences.add(sequence);
-    const last = events.at(-1)?.sequence ?? 0;
-    const progress = known(this.#writer.written, name) ?? NEW_STREAM;
-    if (last > progress.relayed) this.#waitingElsewhere.set(name, { ...progress, relayed: last });
+    const { ghosts, pending } = splitGhosts(events, known(this.#writer.written, name) ?? NEW_STREAM);
+    for (const ghost of ghosts) this.#archiver.add({ subscription: name, ...ghostEnd(ghost) });
+    let progress = known(this.#writer.written, name) ?? NEW_STREAM;
+    const last = pending.at(-1)?.sequence ?? 0;
+    if (last > progress.relayed) progress = { ...progress, relayed: last };
+    for (const event of pending) {
+      if (event.decision?.action !== "discard" || event.previous > progress.sequence) break;
+      progress = { ...progress, sequence: event.sequence, id: event.id };
+      this.#waitingElsewhere.set(name, progress);
+      await this.#writer.update((current) => ({ ...current, streams: this.#streamProgress(current) }));
+      this.#archiver.add({ subscription: name, ...ghostEnd(event) });
+    }
+    this.#waitingElsewhere.set(name, progress);
   }
 
   /**
@@ -217,9 +250,16 @@ export class Round {
       const queues = await writeEventBlobs(storage.blobs, order, routed, lease);
       const unwanted = routed.filter((event) => event.unwanted);
       for (const { event } of unwanted) await archiveUnwanted(storage.blobs, order, event, new Date(clock.now()).toISOString());
-      if (routed.some(({ targets }) => targets.length === 0)) {
-        // No event blob will tell of this event, so the progress has to, before its entity goes.
-        await this.#writer.update((progress) => ({ ...progress, relayed: Math.max(progress.relayed, last) }));
+      const fresh = [...queues].filter(([stream]) => known(this.#writer.written, stream.name) === undefined);
+      if (fresh.length > 0 || routed.some(({ targets }) => targets.length === 0)) {
+        // No event blob will tell of this event, or only those of a subscription that no other deployment may know of: then the progress has to
+        // tell, before its entity goes.
+        const streams = fresh.map(([stream, queued]) => [stream.name, { ...stream.progress, relayed: queued.at(-1)?.sequence ?? 0 }]);
+        await this.#writer.update((progress) => ({
+          ...progress,
+          relayed: Math.max(progress.relayed, last),
+          streams: { ...progress.streams, ...(Object.fromEntries(streams) as Progress["streams"]) },
+        }));
       }
       lease.assertHeld();
       await storage.orders.deleteOutbox(
@@ -270,6 +310,7 @@ export class Round {
   async #drainAll(): Promise<void> {
     const running = new Map<OrderStream, Promise<void>>();
     for (;;) {
+      this.#resumeDue();
       for (const stream of this.#streams) {
         if (running.has(stream) || !this.#isRunnable(stream)) continue;
         running.set(
@@ -279,28 +320,43 @@ export class Round {
       }
       if (running.size === 0) {
         if (!this.#input.wakeable.takePoke() || !this.#goesOn()) return;
+        await this.#reviewStopped();
       } else {
-        const idle = this.#streams.some((stream) => !running.has(stream) && stream.stopped === undefined);
-        if (!(await this.#newsBefore([...running.values()], idle)) || !this.#goesOn()) continue;
+        // What is finished by now must not look pending for as long as a slow handler runs.
+        this.#archiver.tidy();
+        const news = await newsBefore(running, this.#streams, { ...this.#options, wakeable: this.#input.wakeable, goesOn: this.#goesOn() });
+        if (news === "ended" || !this.#goesOn()) continue;
+        if (news === "poke") await this.#reviewStopped();
       }
       await this.#lookForMore();
     }
   }
 
-  /** True when it is time to look for new commits, false when a drain ended. Only an idle stream gains from an early look. */
-  async #newsBefore(drains: readonly Promise<void>[], idle: boolean): Promise<boolean> {
-    const ended = drains.map((drain) => drain.then(() => false));
-    if (!idle) return Promise.race(ended);
-    const { clock, pollMs } = this.#options;
-    const over = new AbortController();
-    const tick = clock.sleep(pollMs, over.signal).then(
-      () => true,
-      () => false,
-    );
-    try {
-      return await Promise.race([...ended, tick, this.#input.wakeable.next(over.signal)]);
-    } finally {
-      over.abort();
+  /** After a poke: has an operator decided about a head that stands (F4)? Nobody else changes it while the lease is held. */
+  async #reviewStopped(): Promise<void> {
+    for (const stream of this.#streams) {
+      const head = stream.queue[0];
+      if (stream.stopped === undefined || head === undefined || head.status === "pending") continue;
+      try {
+        const blob = await this.#options.storage.blobs.read("events", eventBlobName(stream.name, this.#input.order, head.id));
+        const state = blob === undefined ? undefined : decodePendingState(blob.metadata);
+        if (blob === undefined || state?.decision === undefined) continue;
+        stream.queue[0] = { ...head, ...state, etag: blob.etag };
+        stream.stopped = undefined;
+      } catch (error) {
+        this.#options.logger.debug("a look for decisions failed", { orderId: this.#input.orderId, error: describeError(error) });
+      }
+    }
+  }
+
+  /** W8: a parked head whose time comes while another stream's handler runs need not wait for that one (G4). */
+  #resumeDue(): void {
+    for (const stream of parkedStreams(this.#streams)) {
+      const head = stream.queue[0]!;
+      if (!isDue(head, this.#options.clock.now())) continue;
+      // Its blob is older than this start: count it first (W4), and see what an operator may have decided meanwhile.
+      stream.queue[0] = { ...head, suspect: true };
+      stream.stopped = undefined;
     }
   }
 
@@ -340,21 +396,23 @@ export class Round {
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
-    const { storage, retryDelayMs, recheckDelayMs } = this.#options;
-    const { orderId, order, lease, stop } = this.#input;
-    let outcome: EventOutcome;
+    let end: HeadEnd;
     try {
-      outcome = await runEvent({ ...this.#options, blobs: storage.blobs, orderId, order, lease, stop }, stream.subscription, head);
+      end = await runHead(this.#headContext, stream.subscription, head);
     } catch (error) {
       // G4: what can't be read or counted here is this stream's matter alone. A lost lease is everybody's.
       if (!isOutboxError(error) || isOutboxError(error, "lease-lost")) throw error;
-      stream.stopped = { retryInMs: retryDelayMs };
+      stream.stopped = { retryInMs: this.#options.retryDelayMs };
       this.#problem(`event ${head.sequence} of ${stream.name} could not be run: ${describeError(error)}`);
       return;
     }
-    if (outcome.kind !== "handled") {
-      stream.stopped = { retryInMs: outcome.kind === "failed" ? retryDelayMs : recheckDelayMs };
-      this.#problem(`event ${head.sequence} of ${stream.name} ${outcome.kind === "failed" ? "failed" : "can't run"}: ${outcome.error}`);
+    if (end.kind === "stands") {
+      stream.queue[0] = end.queued;
+      const { queued, retryInMs } = end;
+      // A head that is due and stands all the same (paused, not deployed) would only stand again.
+      const parked = queued.status === "parked" && !isDue(queued, this.#options.clock.now());
+      stream.stopped = { retryInMs, parked };
+      if (end.problem !== undefined) this.#problem(`event ${head.sequence} of ${stream.name} stands: ${end.problem}`);
       return;
     }
     stream.finish(head);
@@ -365,7 +423,7 @@ export class Round {
       streams: this.#streamProgress(progress),
     }));
     this.#handled += 1;
-    this.#archiver.add({ subscription: stream.name, ...head, attempts: outcome.attempts, text: outcome.text });
+    this.#archiver.add({ subscription: stream.name, ...end.event });
   }
 
   /** All streams as they stand, also those that wait: what is only in their blobs now must be known to the next round (W3). */
@@ -406,16 +464,18 @@ export class Round {
     }));
   }
 
+  /** Undefined if nothing is left, or if what is left has a wake-up of its own or waits for a human. */
   #retryInMs(): number | undefined {
     if (this.#failure !== undefined) return this.#options.retryDelayMs;
-    const delays = this.#streams.flatMap((stream) => {
+    const delays = this.#streams.map((stream) => {
       if (stream.stopped !== undefined) return stream.stopped.retryInMs;
       if (this.#isRunnable(stream)) return 0;
       if (stream.queue.length > 0) return this.#input.mayStart() ? this.#options.recheckDelayMs : 0;
-      return stream.missing() === undefined ? [] : this.#options.recheckDelayMs;
+      return stream.missing() === undefined ? undefined : this.#options.recheckDelayMs;
     });
     if (this.#gapAt !== undefined) delays.push(this.#options.recheckDelayMs);
-    return delays.length === 0 ? undefined : Math.min(...delays);
+    const due = delays.filter((delay) => delay !== undefined);
+    return due.length === 0 ? undefined : Math.min(...due);
   }
 
   #problem(text: string): void {

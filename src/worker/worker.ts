@@ -1,5 +1,6 @@
 /** From a wake-up to rounds: takes the order's lease, works, gives it back and looks once more (design §5). */
 import type { Clock } from "../core/clock.ts";
+import type { Pause } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { nextEventId } from "../core/event-id.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
@@ -8,7 +9,11 @@ import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../cor
 import type { LeaseBlob, Storage } from "../core/ports.ts";
 import { assertSubscriptions, type AnyWorkflow, type Subscription } from "../core/workflow.ts";
 import { systemClock } from "../system/clock.ts";
+import { workerMetrics } from "../system/metrics.ts";
+import { Breakers, type BreakerOptions } from "./breakers.ts";
 import { HeldLease, type LeaseOptions } from "./held-lease.ts";
+import { PauseCache } from "./pause-cache.ts";
+import { Quarantine } from "./quarantine.ts";
 import type { RoundResult, Worker } from "./round-result.ts";
 import { Round, type RoundOptions, type RoundOutcome } from "./round.ts";
 import { Wakeable } from "./wakeable.ts";
@@ -23,12 +28,15 @@ export interface WorkerOptions {
   };
   /** No event is started later than this after the wake-up; what is left gets another one. Default 240,000; 1,000 to 3,600,000. */
   readonly timeBudgetMs?: number;
-  /** A failed handler is tried again after this time. Default 10,000; 1,000 to 3,600,000. */
+  /** After storage has failed, the order is looked at again after this time. Default 10,000; 1,000 to 3,600,000. */
   readonly retryDelayMs?: number;
   /** What needs a human or a deployment is looked at again after this time. Default 60,000; 1,000 to 3,600,000. */
   readonly recheckDelayMs?: number;
-  /** How long a handler may take before it counts as failed and its signal aborts. Default 60,000; 10 to 3,600,000. */
-  readonly handlerTimeoutMs?: number;
+  /**
+   * Circuit breaker of each subscription: opens after `failures` (default 10; 1 to 1,000) in a row of different orders, for `openMs`
+   * (default 30,000; 1,000 to 600,000). False: never.
+   */
+  readonly breaker?: { readonly failures?: number; readonly openMs?: number } | false;
   /** How often a round looks for new commits while a handler of another subscription runs. Default 1,000; 100 to 60,000. */
   readonly pollMs?: number;
   readonly clock?: Clock;
@@ -38,6 +46,8 @@ export interface WorkerOptions {
 
 /** How often the lease blob may change under us (created, deleted, written by another round) before the wake-up is put back. */
 const MAX_ACQUIRE_TRIES = 5;
+/** Another process may be the next to take such an order: then it stays in mind here, so there is a bound. */
+const MAX_LET_GO = 10_000;
 
 /** @throws `invalid-option` */
 export function createWorker(options: WorkerOptions): Worker {
@@ -59,12 +69,17 @@ export function createWorker(options: WorkerOptions): Worker {
     storage,
     clock,
     logger,
+    random,
+    breakers: new Breakers(resolveBreaker(options.breaker)),
+    quarantine: new Quarantine(),
     retryDelayMs: wholeNumber("retryDelayMs", options.retryDelayMs, { default: 10_000, min: 1_000, max: 3_600_000 }),
     recheckDelayMs: wholeNumber("recheckDelayMs", options.recheckDelayMs, { default: 60_000, min: 1_000, max: 3_600_000 }),
-    handlerTimeoutMs: wholeNumber("handlerTimeoutMs", options.handlerTimeoutMs, { default: 60_000, min: 10, max: 3_600_000 }),
     pollMs: wholeNumber("pollMs", options.pollMs, { default: 1_000, min: 100, max: 60_000 }),
   };
+  const pauseCache = new PauseCache(storage.orders, clock, logger);
   const running = new Map<OrderId, Wakeable>();
+  /** Orders whose lease this process let run out, alive: no handler of theirs has ended with a process (W4). */
+  const letGo = new Set<OrderKey>();
   let stopping = false;
 
   async function handle(orderId: OrderId, wakeable: Wakeable, stop: AbortSignal): Promise<RoundResult> {
@@ -86,7 +101,11 @@ export function createWorker(options: WorkerOptions): Worker {
       if (taken === "taken") return result("taken", leaseOptions.durationMs);
       if (taken === "moving") return result("left", 1_000);
       const { lease, blob } = taken;
-      const outcome = await underLease({ orderId, order, lease, blob, mayStart, stop, wakeable });
+      const holderDied = !letGo.delete(order) && blob.state === "abandoned";
+      const pauses = (): Promise<readonly Pause[]> => pauseCache.current();
+      // Asked for now, so that the first event need not wait for it. Never rejects.
+      void pauses();
+      const outcome = await underLease({ orderId, order, lease, blob, holderDied, mayStart, stop, wakeable, pauses });
       handled += outcome.handled;
       for (const problem of outcome.problems) problems.add(problem);
       if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
@@ -102,7 +121,7 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 
   async function underLease(input: Omit<ConstructorParameters<typeof Round>[1], "id">): Promise<RoundOutcome> {
-    const { lease } = input;
+    const { lease, order } = input;
     let giveBack = false;
     try {
       const outcome = await new Round(roundOptions, { ...input, id: nextEventId(undefined, clock.now(), random) }).run();
@@ -110,6 +129,7 @@ export function createWorker(options: WorkerOptions): Worker {
       return outcome;
     } finally {
       // W3: a lease that runs out tells the next holder to look for what is left over.
+      if (!giveBack && letGo.size < MAX_LET_GO) letGo.add(order);
       await (giveBack ? lease.release() : lease.abandon());
     }
   }
@@ -142,7 +162,9 @@ export function createWorker(options: WorkerOptions): Worker {
       const wakeable = new Wakeable();
       running.set(orderId, wakeable);
       try {
-        return await handle(orderId, wakeable, handleOptions.signal ?? new AbortController().signal);
+        const result = await handle(orderId, wakeable, handleOptions.signal ?? new AbortController().signal);
+        workerMetrics.roundEnded(result);
+        return result;
       } finally {
         if (running.get(orderId) === wakeable) running.delete(orderId);
       }
@@ -150,5 +172,13 @@ export function createWorker(options: WorkerOptions): Worker {
     stopStarting() {
       stopping = true;
     },
+  };
+}
+
+function resolveBreaker(options: WorkerOptions["breaker"]): BreakerOptions | undefined {
+  if (options === false) return undefined;
+  return {
+    failures: wholeNumber("breaker.failures", options?.failures, { default: 10, min: 1, max: 1_000 }),
+    openMs: wholeNumber("breaker.openMs", options?.openMs, { default: 30_000, min: 1_000, max: 600_000 }),
   };
 }

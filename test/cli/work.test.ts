@@ -4,12 +4,16 @@ import { once } from "node:events";
 import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
 import { fileURLToPath } from "node:url";
 import { afterEach, beforeAll, describe, expect, inject, test } from "vitest";
+import { QueueServiceClient } from "@azure/storage-queue";
 import { createOutbox, type Outbox } from "../../src/producer/outbox.ts";
-import type { AnyWorkflow } from "../../src/core/workflow.ts";
+import { defineSubscription, type AnyWorkflow } from "../../src/core/workflow.ts";
+import { createWorker } from "../../src/worker/worker.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { workflow } from "./fixtures/shipments.ts";
 
@@ -163,6 +167,46 @@ describe("handling events", () => {
     expect(await worker.logged("the worker has stopped")).toMatchObject({ aborted: 1, left });
   });
 
+  test("G5: an event whose wake-ups are all lost is found by the sweep", async () => {
+    const own = await connectTestStorage();
+    await createOutbox({ workflow, storage: own }).commit("100", () => ({ state: {}, events: [{ type: "quick", data: {} }] }));
+    const failing = defineSubscription(workflow, {
+      name: "report",
+      retry: { shortStarts: 1, longDelayMs: 1_000 },
+      handle: () => Promise.reject(new Error("not yet")),
+    });
+    await createWorker({ workflow, subscriptions: [failing], storage: own }).handle("100");
+    // Hidden messages too, as `receive` could not.
+    const queues = QueueServiceClient.fromConnectionString(inject("azurite"));
+    await queues.getQueueClient(`${own.prefix}-wake-ups`).clearMessages();
+
+    const worker = work("--prefix", own.prefix, "--sweep-interval", "1");
+    expect(await nextEvent(worker)).toEqual({ orderId: "100", sequence: 1, type: "quick" });
+    expect(await worker.logged("the sweep woke orders that nobody handled")).toMatchObject({ woken: 1 });
+  });
+
+  test("C32: a sweep that waits for storage does not delay the stop", async () => {
+    const listed = Promise.withResolvers<void>();
+    await using blobService = createServer((request, response) => {
+      // Listings never get an answer; the rest, which is the check of the account, is refused.
+      if (request.url?.includes("comp=list") === true) listed.resolve();
+      else response.writeHead(403).end();
+    });
+    blobService.listen(0, "127.0.0.1");
+    await once(blobService, "listening");
+    const { port } = blobService.address() as AddressInfo;
+    const connectionString = inject("azurite").replace(/BlobEndpoint=[^;]+/, `BlobEndpoint=http://127.0.0.1:${port}/devstoreaccount1`);
+    const worker = run(["work", "--workflow", FIXTURE, "--prefix", storage.prefix, "--json", "--sweep-interval", "1"], {
+      ORDERED_OUTBOX_CONNECTION_STRING: connectionString,
+    });
+    await listed.promise;
+    const before = performance.now();
+    worker.child.kill("SIGTERM");
+    expect((await worker.ended()).status).toBe(0);
+    expect(performance.now() - before).toBeLessThan(5_000);
+    blobService.closeAllConnections();
+  });
+
   test("a signal while it still starts: exit 0, nothing was started (C32)", async () => {
     const worker = run(["work", "--workflow", fileURLToPath(new URL("fixtures/hanging.mjs", import.meta.url))]);
     expect(await worker.events.next()).toMatchObject({ value: "loading" });
@@ -212,6 +256,17 @@ describe("what is wrong is said, with an exit status", () => {
     { name: "not a number", args: ["work", "--workflow", FIXTURE, "--concurrency", "1e3"], says: "argument '1e3' is invalid" },
     { name: "out of bounds", args: ["work", "--workflow", FIXTURE, "--concurrency", "257"], says: "concurrency is 257", azurite: true },
     { name: "no such port", args: ["work", "--workflow", FIXTURE, "--health-port", "65536"], says: "port is 65536", azurite: true },
+    {
+      name: "a sweep interval without a schedule",
+      args: ["work", "--workflow", FIXTURE, "--no-schedule", "--sweep-interval", "1"],
+      says: "cannot be used with",
+    },
+    {
+      name: "an interval that is none",
+      args: ["work", "--workflow", FIXTURE, "--sweep-interval", "0"],
+      says: "sweepIntervalMs is 0",
+      azurite: true,
+    },
     { name: "a bad prefix", args: ["work", "--workflow", FIXTURE, "--prefix", "A_b"], says: "prefix", azurite: true },
     { name: "no account", args: ["work", "--workflow", FIXTURE], says: "no storage account" },
     {

@@ -70,6 +70,15 @@ export function describeBlobs(connect: Connect): void {
       await storage.blobs.writeMetadata("events", `${prefix}1.json`, { a: "1" }, blob?.etag ?? "");
     });
 
+    it("F7: a listing tells the age of each blob, at least 0 and counted from its last change", async () => {
+      const prefix = streamPrefix("mail", newOrder());
+      const etag = await storage.blobs.create("events", `${prefix}1.json`, bytes("1"), {});
+      await storage.blobs.writeMetadata("events", `${prefix}1.json`, { a: "1" }, etag);
+      const [blob] = await listed(prefix);
+      expect(blob?.ageMs).toBeGreaterThanOrEqual(0);
+      expect(blob?.ageMs).toBeLessThan(60_000);
+    });
+
     it("an empty metadata value is the same as none, in listings and reads", async () => {
       const prefix = streamPrefix("mail", newOrder());
       await storage.blobs.create("events", `${prefix}1.json`, bytes("1"), { a: "1", b: "" });

@@ -184,6 +184,27 @@ export function describeOrderLeases(connect: Connect): void {
       await acquired(order);
     });
 
+    it("break ends anybody's lease at once, and the progress stays as it is", async () => {
+      const { order, id, etag } = await acquired();
+      const next = await storage.leases.writeMetadata(order, { a: "1" }, { leaseId: id, etag });
+      await storage.leases.break(order);
+      expect(await storage.leases.read(order)).toEqual({ etag: next, metadata: { a: "1" }, state: "abandoned" });
+      await failure(storage.leases.writeMetadata(order, { a: "2" }, { leaseId: id, etag: next }), "lease-lost");
+      await acquired(order);
+    });
+
+    it("C18: break is quiet when there is no lease, no longer one, or no blob", async () => {
+      const { order, id } = await acquired();
+      await storage.leases.break(order);
+      await storage.leases.break(order);
+      const free = await acquired();
+      await storage.leases.release(free.order, free.id);
+      await storage.leases.break(free.order);
+      expect((await storage.leases.read(free.order))?.state).toBe("free");
+      await storage.leases.break(newOrder());
+      await failure(storage.leases.renew(order, id), "lease-lost");
+    });
+
     it("an aborted signal takes nothing", async () => {
       const order = newOrder();
       const { etag } = await storage.leases.create(order);

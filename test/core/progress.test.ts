@@ -1,7 +1,7 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_SUBSCRIPTION_NAME_LENGTH } from "../../src/core/names.ts";
-import { decodePendingState, encodePendingState, type PendingState } from "../../src/core/pending-event.ts";
+import { decodePendingState, encodePendingState, freshState, type PendingState } from "../../src/core/pending-event.ts";
 import { decodeProgress, encodeProgress, MAX_SUBSCRIPTIONS, NO_PROGRESS, type Progress } from "../../src/core/progress.ts";
 import { eventId, thrown } from "./support.ts";
 
@@ -99,19 +99,37 @@ describe("progress on the lease blob (design §3, W2)", () => {
   });
 });
 
+const anyText = fc.string({ unit: "binary", minLength: 1, maxLength: 150 }).filter((text) => text.isWellFormed());
+const anyTime = fc.date({ noInvalidDate: true, min: new Date(0), max: new Date(4e12) }).map((date) => date.toISOString());
+
 const anyState: fc.Arbitrary<PendingState> = fc
   .record({
     sequence: fc.integer({ min: 1, max: 999_999_999_999_999 }),
     previous: fc.nat(),
     attempts: fc.nat(),
+    crashes: fc.nat(100),
+    status: fc.constantFrom("pending", "parked", "blocked"),
+    nextAttemptMs: fc.nat(),
+    waitMs: fc.nat(),
     undecided: fc.boolean(),
-    lastError: fc.option(
-      fc.string({ unit: "binary", minLength: 1, maxLength: 600 }).filter((text) => text.isWellFormed()),
+    lastError: fc.option(anyText, { nil: undefined }),
+    history: fc.array(fc.record({ at: anyTime, starts: fc.nat(100), error: fc.string({ maxLength: 40 }) }), { maxLength: 5 }),
+    decision: fc.option(
+      fc.record({
+        action: fc.constantFrom("redrive", "discard"),
+        actor: fc.string({ maxLength: 20 }),
+        reason: fc.string({ maxLength: 50 }),
+        at: anyTime,
+      }),
       { nil: undefined },
     ),
   })
   .filter(({ sequence, previous }) => previous < sequence)
-  .map(({ lastError, ...state }) => (lastError === undefined ? state : { ...state, lastError }));
+  .map(({ lastError, decision, ...state }) => ({
+    ...state,
+    ...(lastError === undefined ? {} : { lastError }),
+    ...(decision === undefined ? {} : { decision }),
+  }));
 
 describe("state of a pending event in its metadata (design §3, W3, W4)", () => {
   test("property: the state comes back as it was written, through ASCII", () => {
@@ -131,21 +149,19 @@ describe("state of a pending event in its metadata (design §3, W3, W4)", () => 
     ["half surrogate pairs", "\uD83D".repeat(1_000)],
     ["much Latin", "x".repeat(100_000)],
   ])("an error of %s is cut to what the metadata has room for, not thrown", (_name, lastError) => {
-    const metadata = encodePendingState({ sequence: 2, previous: 1, attempts: 3, undecided: false, lastError });
+    const metadata = encodePendingState({ ...freshState(2, 1), attempts: 3, lastError });
     expect(bytesOf(metadata)).toBeLessThanOrEqual(MAX_METADATA_BYTES);
     const decoded = decodePendingState(metadata);
     expect(decoded).toMatchObject({ sequence: 2, previous: 1, attempts: 3 });
-    expect(decoded?.lastError?.length).toBeGreaterThan(600);
+    expect(decoded?.lastError?.length).toBeGreaterThan(200);
     // A pair that the cut splits may end in a replacement character.
     expect(lastError.toWellFormed().startsWith(decoded?.lastError?.replace(/\uFFFD$/, "") ?? "missing")).toBe(true);
   });
 
   test("an ordinary error of 1,000 Latin letters is kept whole, an empty one is none", () => {
     const lastError = "Error: ".padEnd(1_000, "x");
-    expect(decodePendingState(encodePendingState({ sequence: 1, previous: 0, attempts: 1, undecided: false, lastError }))?.lastError).toBe(
-      lastError,
-    );
-    expect(encodePendingState({ sequence: 1, previous: 0, attempts: 1, undecided: false, lastError: "" })).toEqual({
+    expect(decodePendingState(encodePendingState({ ...freshState(1, 0), attempts: 1, lastError }))?.lastError).toBe(lastError);
+    expect(encodePendingState({ ...freshState(1, 0), attempts: 1, lastError: "" })).toEqual({
       sequence: "1",
       previous: "0",
       attempts: "1",

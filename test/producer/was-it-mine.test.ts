@@ -121,7 +121,7 @@ describe("conflict: was it mine? (C2, C03)", () => {
 });
 
 describe("beyond the commit tokens: outbox, events, archive (C2)", () => {
-  const subscription = defineSubscription(workflow, { name: "audit", handle: () => undefined });
+  const subscription = defineSubscription(workflow, { name: "audit", retry: { shortStarts: 1 }, handle: () => undefined });
   const handling = (scene: Scene, handle: () => void = () => undefined) =>
     createWorker({ workflow, subscriptions: [{ ...subscription, handle }], storage: scene.storage, clock: new ManualClock() });
 

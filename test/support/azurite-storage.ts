@@ -2,11 +2,12 @@
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
 import type { HttpClient } from "@azure/core-rest-pipeline";
-import { connectStorage, type ConnectedStorage } from "../../src/storage/connect.ts";
+import { connectStorage, type ConnectedStorage, type StorageOptions } from "../../src/storage/connect.ts";
 
 export interface TestStorageOptions {
   readonly httpClient?: HttpClient;
   readonly callTimeoutMs?: number;
+  readonly onCall?: StorageOptions["onCall"];
   /** Joins the corner of another connection instead of making a fresh one. */
   readonly prefix?: string;
   /** Default: the run's Azurite. */
@@ -27,6 +28,7 @@ export async function connectTestStorage(options: TestStorageOptions = {}): Prom
     connectionString,
     prefix,
     ...(options.httpClient === undefined ? {} : { httpClient: options.httpClient }),
+    ...(options.onCall === undefined ? {} : { onCall: options.onCall }),
     ...(options.callTimeoutMs === undefined ? {} : { callTimeoutMs: options.callTimeoutMs }),
   });
   return { ...storage, prefix };

@@ -1,15 +1,23 @@
-/** Blobs in memory. */
+/** Blobs in memory; their age is counted by the given clock's monotonic time, as the service's own. */
+import type { Clock } from "../../src/core/clock.ts";
 import { OutboxError } from "../../src/core/errors.ts";
 import type { Container } from "../../src/core/names.ts";
 import type { BlobContent, ListedBlob, Metadata } from "../../src/core/ports.ts";
 import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
 import { byCodeUnit, copy, type Etags } from "./memory-basics.ts";
 
-export class MemoryBlobs {
-  readonly #etags: Etags;
-  readonly #containers = new Map<Container, Map<string, BlobContent>>();
+interface StoredBlob {
+  readonly content: BlobContent;
+  readonly changedAt: number;
+}
 
-  constructor(etags: Etags) {
+export class MemoryBlobs {
+  readonly #clock: Clock;
+  readonly #etags: Etags;
+  readonly #containers = new Map<Container, Map<string, StoredBlob>>();
+
+  constructor(clock: Clock, etags: Etags) {
+    this.#clock = clock;
     this.#etags = etags;
   }
 
@@ -21,13 +29,14 @@ export class MemoryBlobs {
   }
 
   read(container: Container, name: string): BlobContent | undefined {
-    return this.#containers.get(container)?.get(name);
+    return this.#containers.get(container)?.get(name)?.content;
   }
 
   list(container: Container, prefix: string): readonly ListedBlob[] {
-    return this.entries(container)
+    const now = this.#clock.monotonic();
+    return this.#sorted(container)
       .filter(([name]) => name.startsWith(prefix))
-      .map(([name, { etag, metadata }]) => ({ name, etag, metadata }));
+      .map(([name, { content, changedAt }]) => ({ name, ageMs: now - changedAt, etag: content.etag, metadata: content.metadata }));
   }
 
   writeMetadata(container: Container, name: string, metadata: Metadata, etag: string): string {
@@ -43,14 +52,18 @@ export class MemoryBlobs {
   }
 
   put(container: Container, name: string, bytes: Uint8Array, metadata: Metadata): string {
-    const blobs = this.#containers.get(container) ?? new Map<string, BlobContent>();
+    const blobs = this.#containers.get(container) ?? new Map<string, StoredBlob>();
     this.#containers.set(container, blobs);
     const etag = this.#etags.next();
-    blobs.set(name, copy({ bytes, metadata, etag }));
+    blobs.set(name, { content: copy({ bytes, metadata, etag }), changedAt: this.#clock.monotonic() });
     return etag;
   }
 
   entries(container: Container): ReadonlyArray<readonly [string, BlobContent]> {
+    return this.#sorted(container).map(([name, { content }]) => [name, content]);
+  }
+
+  #sorted(container: Container): ReadonlyArray<readonly [string, StoredBlob]> {
     return [...(this.#containers.get(container) ?? [])].sort(([a], [b]) => byCodeUnit(a, b));
   }
 }

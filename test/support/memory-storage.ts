@@ -67,13 +67,13 @@ export interface MemoryStorage extends Storage {
   deleteLeaseBlob(order: OrderKey): void;
 }
 
-/** @param clock judges leases and hidden messages, by its monotonic time */
+/** @param clock judges leases, hidden messages and the age of blobs and rows, by its monotonic time: it is the clock of the service */
 export function createMemoryStorage(clock: Clock = new ManualClock()): MemoryStorage {
   const etags = new Etags();
-  const table = new MemoryTable(etags);
+  const table = new MemoryTable(clock, etags);
   const queue = new MemoryQueue(clock);
   const leases = new MemoryLeases(clock, etags);
-  const blobs = new MemoryBlobs(etags);
+  const blobs = new MemoryBlobs(clock, etags);
   const calls: PortCall[] = [];
   let index = 0;
 
@@ -104,6 +104,18 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       check: (transaction) => void commitOperations(transaction),
       commit: (transaction, options) => framed("orders", "commit", [transaction, options], () => table.commit(transaction)),
       deleteOutbox: (order, ids, options) => framed("orders", "deleteOutbox", [order, ids, options], () => table.deleteOutbox(order, ids)),
+      listEntities: (order, range, options) =>
+        framed("orders", "listEntities", [order, range, options], () => table.listEntities(order, range)),
+      putEntity: (order, rowKey, properties, options) =>
+        framed("orders", "putEntity", [order, rowKey, properties, options], () => table.putEntity(order, rowKey, properties)),
+      deleteEntity: (order, rowKey, options) =>
+        framed("orders", "deleteEntity", [order, rowKey, options], () => table.deleteEntity(order, rowKey)),
+      scanOutbox: (from, maxPages, options) =>
+        framed("orders", "scanOutbox", [from, maxPages, options], () => table.scanOutbox(from, maxPages)),
+      scanIdempotency: (from, maxPages, options) =>
+        framed("orders", "scanIdempotency", [from, maxPages, options], () => table.scanIdempotency(from, maxPages)),
+      deleteIdempotency: (order, rowKeys, options) =>
+        framed("orders", "deleteIdempotency", [order, rowKeys, options], () => table.deleteIdempotency(order, rowKeys)),
     } satisfies OrdersTable,
     wakeUps: {
       send: (text, hiddenMs, options) => framed("wakeUps", "send", [text, hiddenMs, options], () => queue.send(text, hiddenMs)),
@@ -117,6 +129,7 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       create: (order, options) => framed("leases", "create", [order, options], () => leases.create(order)),
       acquire: (order, lease, options) => framed("leases", "acquire", [order, lease, options], () => leases.acquire(order, lease)),
       renew: (order, leaseId, options) => framed("leases", "renew", [order, leaseId, options], () => leases.renew(order, leaseId)),
+      break: (order, options) => framed("leases", "break", [order, options], () => leases.break(order)),
       release: (order, leaseId, options) => framed("leases", "release", [order, leaseId, options], () => leases.release(order, leaseId)),
       writeMetadata: (order, metadata, fence, options) =>
         framed("leases", "writeMetadata", [order, metadata, fence, options], () => leases.writeMetadata(order, metadata, fence)),
@@ -145,7 +158,7 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
     forgetCalls: () => void calls.splice(0),
     rows: (order) => copy(table.range(order, "", undefined)),
     putRow: (order, rowKey, properties) => table.put(order, rowKey, properties),
-    deleteRow: (order, rowKey) => table.deleteRow(order, rowKey),
+    deleteRow: (order, rowKey) => void table.deleteRow(order, rowKey),
     blobEntries: (container) => copy(blobs.entries(container)),
     putBlob: (container, name, bytes, metadata = {}) => blobs.put(container, name, bytes, metadata),
     deleteBlob: (container, name) => blobs.delete(container, [name]),

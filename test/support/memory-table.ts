@@ -1,25 +1,51 @@
-/** The orders table in memory. Rows go through the same encoding as in the account. */
+/**
+ * The orders table in memory. Rows go through the same encoding as in the account; their age is counted by the given clock's monotonic time,
+ * as the service's own.
+ */
+import type { Clock } from "../../src/core/clock.ts";
 import { OutboxError } from "../../src/core/errors.ts";
-import { ORDER_ROW, OUTBOX_END, outboxRow } from "../../src/core/names.ts";
-import type { OrderKey } from "../../src/core/order-id.ts";
-import type { OrderAndOutbox, OrderEntity, OrderTransaction, OrdersTable, StoredEntity } from "../../src/core/ports.ts";
+import { IDEMPOTENCY_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../../src/core/names.ts";
+import { decodeOrderKey, type OrderKey } from "../../src/core/order-id.ts";
+import type {
+  IdempotencyScan,
+  ListedEntity,
+  OrderAndOutbox,
+  OrderEntity,
+  OrderTransaction,
+  OrdersTable,
+  OutboxScan,
+  StoredEntity,
+} from "../../src/core/ports.ts";
 import {
   assertApplicationRow,
+  assertIdempotencyRow,
   commitOperations,
   decodeIdempotency,
   decodeOrder,
   decodeOrderAndOutbox,
+  toOutboxScan,
   type Row,
+  type ScannedRow,
 } from "../../src/storage/order-rows.ts";
 import type { RowOperation } from "../../src/storage/row-operation.ts";
-import type { Properties } from "../../src/storage/table-value.ts";
+import { assertProperties, type Properties } from "../../src/storage/table-value.ts";
 import { byCodeUnit, copy, type Etags } from "./memory-basics.ts";
 
-export class MemoryTable {
-  readonly #etags: Etags;
-  readonly #partitions = new Map<OrderKey, Map<string, Row>>();
+/** As in the account. */
+const PAGE_SIZE = 1_000;
 
-  constructor(etags: Etags) {
+interface StoredRow {
+  readonly row: Row;
+  readonly changedAt: number;
+}
+
+export class MemoryTable {
+  readonly #clock: Clock;
+  readonly #etags: Etags;
+  readonly #partitions = new Map<OrderKey, Map<string, StoredRow>>();
+
+  constructor(clock: Clock, etags: Etags) {
+    this.#clock = clock;
     this.#etags = etags;
   }
 
@@ -54,30 +80,87 @@ export class MemoryTable {
     for (const id of ids) this.deleteRow(order, outboxRow(id));
   }
 
+  listEntities(order: OrderKey, { from, to }: RowRange): readonly ListedEntity[] {
+    const now = this.#clock.monotonic();
+    return this.#sorted(order, from, to).map(({ row, changedAt }) => ({ ...row, ageMs: now - changedAt }));
+  }
+
+  putEntity(order: OrderKey, rowKey: string, properties: Properties): void {
+    assertApplicationRow(order, rowKey);
+    assertProperties(properties, `row ${rowKey} of ${order}`);
+    this.put(order, rowKey, properties);
+  }
+
+  deleteEntity(order: OrderKey, rowKey: string): boolean {
+    assertApplicationRow(order, rowKey);
+    return this.deleteRow(order, rowKey);
+  }
+
+  scanOutbox(from: string | undefined, maxPages: number): OutboxScan {
+    const { rows, next } = this.#scan(OUTBOX_RANGE, from, maxPages);
+    return { entities: toOutboxScan(rows), next };
+  }
+
+  scanIdempotency(from: string | undefined, maxPages: number): IdempotencyScan {
+    const { rows, next } = this.#scan(IDEMPOTENCY_RANGE, from, maxPages);
+    return { entities: rows.filter(({ order }) => decodeOrderKey(order) !== undefined), next };
+  }
+
+  deleteIdempotency(order: OrderKey, rowKeys: readonly string[]): void {
+    for (const rowKey of rowKeys) assertIdempotencyRow(order, rowKey);
+    for (const rowKey of rowKeys) this.deleteRow(order, rowKey);
+  }
+
   range(order: OrderKey, from: string, end: string | undefined): readonly Row[] {
-    const rows = [...(this.#partitions.get(order)?.values() ?? [])];
-    return rows
-      .filter(({ rowKey }) => rowKey >= from && (end === undefined || rowKey < end))
-      .sort((a, b) => byCodeUnit(a.rowKey, b.rowKey));
+    return this.#sorted(order, from, end).map(({ row }) => row);
   }
 
   put(order: OrderKey, rowKey: string, properties: Properties): void {
-    const partition = this.#partitions.get(order) ?? new Map<string, Row>();
+    const partition = this.#partitions.get(order) ?? new Map<string, StoredRow>();
     this.#partitions.set(order, partition);
-    partition.set(rowKey, { rowKey, etag: this.#etags.next(), properties: copy(properties) });
+    partition.set(rowKey, this.#stored(rowKey, properties));
   }
 
-  deleteRow(order: OrderKey, rowKey: string): void {
-    this.#partitions.get(order)?.delete(rowKey);
+  deleteRow(order: OrderKey, rowKey: string): boolean {
+    return this.#partitions.get(order)?.delete(rowKey) ?? false;
   }
 
   #row(order: OrderKey, rowKey: string): Row | undefined {
-    return this.#partitions.get(order)?.get(rowKey);
+    return this.#partitions.get(order)?.get(rowKey)?.row;
   }
 
-  #apply(partition: Map<string, Row>, operation: RowOperation, operationIndex: number): void {
+  #stored(rowKey: string, properties: Properties): StoredRow {
+    return { row: { rowKey, etag: this.#etags.next(), properties: copy(properties) }, changedAt: this.#clock.monotonic() };
+  }
+
+  #sorted(order: OrderKey, from: string, end: string | undefined): readonly StoredRow[] {
+    const rows = [...(this.#partitions.get(order)?.values() ?? [])];
+    return rows
+      .filter(({ row: { rowKey } }) => rowKey >= from && (end === undefined || rowKey < end))
+      .sort((a, b) => byCodeUnit(a.row.rowKey, b.row.rowKey));
+  }
+
+  /** The place where a scan stops is the keys of the next row, encoded. */
+  #scan({ from, to }: RowRange, start: string | undefined, maxPages: number): { rows: readonly ScannedRow[]; next: string | undefined } {
+    const now = this.#clock.monotonic();
+    const [startOrder, startRow] = start === undefined ? ["", ""] : decodePlace(start);
+    const rows = [...this.#partitions.keys()]
+      .filter((order) => order >= startOrder)
+      .sort(byCodeUnit)
+      .flatMap((order) =>
+        this.#sorted(order, from, to).map(({ row, changedAt }) => ({ order, rowKey: row.rowKey, ageMs: now - changedAt })),
+      )
+      .filter(({ order, rowKey }) => order > startOrder || rowKey >= startRow);
+    const following = rows[Math.max(1, maxPages) * PAGE_SIZE];
+    return {
+      rows: rows.slice(0, Math.max(1, maxPages) * PAGE_SIZE),
+      next: following && Buffer.from(JSON.stringify([following.order, following.rowKey])).toString("base64"),
+    };
+  }
+
+  #apply(partition: Map<string, StoredRow>, operation: RowOperation, operationIndex: number): void {
     const { rowKey } = operation;
-    const present = partition.get(rowKey);
+    const present = partition.get(rowKey)?.row;
     const refuse = (code: "already-exists" | "precondition-failed", status: number): never => {
       throw new OutboxError(code, `row ${rowKey} refused`, { details: { status, operationIndex } });
     };
@@ -95,6 +178,16 @@ export class MemoryTable {
       case "upsert":
         break;
     }
-    partition.set(rowKey, { rowKey, etag: this.#etags.next(), properties: copy(operation.properties) });
+    partition.set(rowKey, this.#stored(rowKey, operation.properties));
   }
+}
+
+function decodePlace(place: string): readonly [order: string, rowKey: string] {
+  try {
+    const [order, rowKey] = JSON.parse(Buffer.from(place, "base64").toString("utf8")) as [string, string];
+    if (typeof order === "string" && typeof rowKey === "string") return [order, rowKey];
+  } catch {
+    // Told below.
+  }
+  throw new OutboxError("invalid-option", "no scan stopped at this place");
 }

@@ -1,15 +1,48 @@
 /** Compiled, never run: what the README promises about types. A promise that breaks is a compile error here. */
 import { z } from "zod";
 import {
+  connectStorage,
+  createCleaner,
   createOutbox,
+  createReconciler,
+  createSweeper,
   createWorker,
+  decideMany,
+  decideOrder,
   defineSubscription,
   defineWorkflow,
+  explain,
+  listDeadLetters,
+  listOrders,
+  METRICS,
+  parseOrderId,
+  pause,
+  PermanentError,
   rawJson,
+  readStatus,
+  recordStorageCall,
+  resume,
+  RetryableError,
+  showDeadLetter,
+  showOrder,
+  startSchedule,
+  systemClock,
+  unlockOrder,
+  verifyAll,
+  verifyOrder,
+  wakeOrder,
   type ConnectedStorage,
+  type DecisionResult,
   type EventId,
+  type MetricName,
+  type OperationsContext,
+  type Operator,
   type OrderId,
   type Outbox,
+  type RetryOptions,
+  type RetryPolicy,
+  type Schedule,
+  type Status,
   type Worker,
 } from "../../src/index.ts";
 
@@ -57,3 +90,58 @@ export const subscription = defineSubscription(workflow, {
 export function workerOf(storage: ConnectedStorage): Worker {
   return createWorker({ workflow, subscriptions: [subscription], storage });
 }
+
+const patient: RetryOptions = { longRetries: 20, onDead: "block" };
+
+export const charging = defineSubscription(workflow, {
+  name: "charging",
+  retry: patient,
+  retryByType: { "shipment.shipped": { onDead: "skip", timeoutMs: 5_000 } },
+  handle({ data }, { attempt }): void {
+    if (!("carrier" in data)) throw new PermanentError("no carrier");
+    throw new RetryableError(`busy at start ${attempt}`, 30_000);
+  },
+});
+
+export const policy: RetryPolicy = charging.retry;
+
+// @ts-expect-error a policy that does not exist
+defineSubscription(workflow, { name: "other", retry: { onDead: "drop" }, handle: () => {} });
+// @ts-expect-error an event type that the workflow does not declare
+defineSubscription(workflow, { name: "other", retryByType: { "shipment.lost": {} }, handle: () => {} });
+
+/** What `ordered-outbox work` does beside its host, in a process of one's own. */
+export function heal(connectionString: string): Schedule {
+  const storage = connectStorage({ connectionString, onCall: recordStorageCall });
+  return startSchedule({
+    sweeper: createSweeper({ storage, subscriptions: [charging.name] }),
+    reconciler: createReconciler({ storage }),
+    cleaner: createCleaner({ storage, archiveDays: 30 }),
+    sweepIntervalMs: 30_000,
+  });
+}
+
+export async function operate(storage: ConnectedStorage): Promise<readonly DecisionResult[]> {
+  const context: OperationsContext = { storage, clock: systemClock };
+  const operator: Operator = { actor: "ann", reason: "carrier is back" };
+  const orderId: OrderId = parseOrderId("100");
+  const status: Status = await readStatus(context);
+  const blocked = await listOrders(context, { state: "blocked" });
+  const { timeline } = await showOrder(context, orderId);
+  const { verdict, stuck } = await explain(context, orderId, { deployed: { workflow, subscriptions: [charging] } });
+  const { letters } = await listDeadLetters(context, { subscription: "charging", olderThanMs: 60_000 });
+  const shown = letters[0] && (await showDeadLetter(context, letters[0]));
+  await pause(context, { subscription: "charging" }, operator);
+  await resume(context, { subscription: "charging", orderId }, operator, { dryRun: true });
+  await wakeOrder(context, orderId, operator);
+  await unlockOrder(context, orderId, operator);
+  const { sound } = await verifyOrder(context, orderId);
+  await verifyAll(context);
+  void [status.ordersWithBacklog, blocked.length, timeline[0]?.state, verdict.code, stuck, shown?.letter.history, sound];
+  await decideMany(context, "discard", { type: "shipment.shipped" }, operator, { limit: 10 });
+  // @ts-expect-error who does it, and why, is asked for
+  await decideOrder(context, "redrive", { orderId });
+  return decideOrder(context, "redrive", { orderId }, operator);
+}
+
+export const alarms: ReadonlyArray<readonly [MetricName, string]> = [["outbox_oldest_age", METRICS.outbox_oldest_age.alarm]];

@@ -10,6 +10,7 @@ async function crashAfterRelay(scene: Scene, numbers: readonly number[]): Promis
   await scene.worker().handle("o-1");
   scene.onHandle = () => undefined;
   scene.log.length = 0;
+  await scene.clock.advance(10_000);
 }
 
 describe("W3: something is missing", () => {
@@ -63,6 +64,7 @@ describe("W3: something is missing", () => {
     };
     await scene.worker(subscriptions).handle("o-1");
     scene.storage.deleteBlob("events", `steps/o-1/${scene.ids("events", "steps")[0]}.json`);
+    await scene.clock.advance(10_000);
     scene.log.length = 0;
     scene.onHandle = () => undefined;
     await scene.worker(subscriptions).handle("o-1");
@@ -78,6 +80,7 @@ describe("W3: something is missing", () => {
     };
     await scene.worker(subscriptions).handle("o-1");
     scene.storage.deleteBlob("events", `audit/o-1/${scene.ids("events")[1]}.json`);
+    await scene.clock.advance(10_000);
     scene.onHandle = () => undefined;
     scene.log.length = 0;
     const result = await scene.worker(subscriptions).handle("o-1");
@@ -143,6 +146,7 @@ describe("what is not ours", () => {
       throw new Error("leave it pending");
     };
     for (const orderId of ["o-1", "o-10", "o-1-x"]) await scene.worker().handle(orderId);
+    await scene.clock.advance(10_000);
     scene.onHandle = () => undefined;
     scene.log.length = 0;
     await scene.worker().handle("o-1");

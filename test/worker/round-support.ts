@@ -1,8 +1,10 @@
 /** A workflow of numbered events, subscriptions that write down what they handle, and workers on memory storage with a manual clock. */
 import { z } from "zod";
+import type { StoredEvent } from "../../src/core/event.ts";
 import { encodeOrderId, parseOrderId, type OrderKey } from "../../src/core/order-id.ts";
 import type { Storage } from "../../src/core/ports.ts";
 import { decodeProgress, type Progress } from "../../src/core/progress.ts";
+import type { RetryOptions } from "../../src/core/retry.ts";
 import { defineSubscription, defineWorkflow, type HandlerContext, type Subscription } from "../../src/core/workflow.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
@@ -30,16 +32,22 @@ export class Scene {
   /** What handlers do besides writing down; by default nothing. */
   onHandle: (entry: string, call: HandlerCall) => Promise<void> | void = () => undefined;
 
+  /** Sees every event that a handler gets. */
+  onEvent: (event: StoredEvent) => void = () => undefined;
+
   subscription(
     name: string,
-    options: { readonly events?: readonly ("step" | "other")[]; readonly when?: Subscription["wants"] } = {},
+    options: { readonly events?: readonly ("step" | "other")[]; readonly when?: Subscription["wants"]; readonly retry?: RetryOptions } = {},
   ): Subscription {
     return defineSubscription(workflow, {
       name,
+      // One start a burst, so that a failure parks at once; what retries do has tests of its own.
+      retry: { shortStarts: 1, longDelayMs: 10_000 },
       ...options,
       handle: async (event, context) => {
         const entry = `${name} E${event.data.n}`;
         this.log.push(entry);
+        this.onEvent(event);
         await this.onHandle(entry, { n: event.data.n, sequence: event.sequence, context });
       },
     });

@@ -38,6 +38,8 @@ describe("the ordinary path", () => {
     expect(steps).toEqual([
       "leases.read",
       "leases.acquire",
+      // Pauses, once in 15 s by a process.
+      "orders.listEntities",
       "orders.readOutbox",
       "blobs.create events",
       "orders.deleteOutbox",
@@ -134,6 +136,7 @@ describe("the ordinary path", () => {
       await scene.commit("o-1", [2]);
       expect((await scene.worker([audit]).handle("o-1")).status).toBe("done");
       scene.onHandle = () => undefined;
+      await scene.clock.advance(10_000);
       await scene.commit("o-1", [3]);
       expect(await scene.worker([audit, mail]).handle("o-1")).toMatchObject({ status: "done", problems: [] });
       expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1", "mail E1", "mail E3"]);
@@ -184,9 +187,10 @@ describe("the ordinary path", () => {
       },
     });
     const worker = scene.worker([picky, scene.subscription("audit")]);
-    expect((await worker.handle("o-1")).problems).toEqual(["event 1 of picky failed: TypeError: no such field"]);
+    expect((await worker.handle("o-1")).problems).toEqual(["event 1 of picky stands: failed: TypeError: no such field"]);
     expect(scene.log).toEqual(["audit E1", "audit E2"]);
     broken = false;
+    await scene.clock.advance(10_000);
     expect((await worker.handle("o-1")).status).toBe("done");
     expect(scene.log).toEqual(["audit E1", "audit E2", "picky E2"]);
   });
@@ -224,9 +228,13 @@ describe("a handler that fails", () => {
     };
     const worker = scene.worker();
     const first = await worker.handle("o-1");
-    expect(first).toMatchObject({ status: "left", retryInMs: 10_000, handled: 0 });
-    expect(first.problems).toEqual(["event 1 of audit failed: Error: not now"]);
+    // Parked: its own wake-up is on the way.
+    expect(first).toMatchObject({ status: "done", handled: 0 });
+    expect(first.problems).toEqual(["event 1 of audit stands: failed: Error: not now"]);
     await scene.commit("o-1", [4]);
+    await worker.handle("o-1");
+    expect(scene.log).toEqual(["audit E1"]);
+    await scene.clock.advance(10_000);
     expect((await worker.handle("o-1")).status).toBe("done");
     expect(scene.log).toEqual(["audit E1", "audit E1", "audit E2", "audit E3", "audit E4"]);
     expect(scene.ids("events")).toEqual([]);
@@ -238,7 +246,7 @@ describe("a handler that fails", () => {
     scene.onHandle = () => {
       throw thrown;
     };
-    expect((await scene.worker().handle("o-1")).status).toBe("left");
+    expect((await scene.worker().handle("o-1")).problems[0]).toContain("event 1 of audit stands: failed");
     expect(scene.progress().clean).toBe(0);
   });
 
@@ -251,9 +259,10 @@ describe("a handler that fails", () => {
       if (attempts.length < 3) throw new Error("x".repeat(1_000_000));
     };
     const worker = scene.worker();
-    await worker.handle("o-1");
-    await worker.handle("o-1");
-    await worker.handle("o-1");
+    for (let round = 0; round < 3; round++) {
+      await worker.handle("o-1");
+      await scene.clock.advance(20_000);
+    }
     expect(attempts).toEqual([1, 2, 3]);
     expect(scene.storage.blobEntries("archive")[0]?.[1].metadata["attempts"]).toBe("3");
   });
@@ -268,6 +277,7 @@ describe("a handler that fails", () => {
     const worker = scene.worker([scene.subscription("erp"), scene.subscription("mail")]);
     await worker.handle("o-1");
     expect(scene.log).toEqual(["erp E1", "mail E1", "mail E2"]);
+    await scene.clock.advance(10_000);
     await worker.handle("o-1");
     expect(scene.log).toEqual(["erp E1", "mail E1", "mail E2", "erp E1", "erp E2"]);
   });

@@ -1,0 +1,33 @@
+/** The table of commands. What they do is in the file of each. */
+import { Command } from "commander";
+import { addDeadCommands } from "./dead.ts";
+import { addExplainCommand } from "./explain.ts";
+import { addMaintenanceCommands } from "./maintenance.ts";
+import { addOrdersCommands } from "./orders.ts";
+import { addPauseCommands } from "./pause.ts";
+import { addSetupCommand } from "./setup.ts";
+import { addStatusCommand } from "./status.ts";
+import { addVerifyCommand } from "./verify.ts";
+import { addWakeCommands } from "./wake.ts";
+import { addWorkCommand } from "./work.ts";
+
+export function createProgram(version: string): Command {
+  const program = new Command("ordered-outbox")
+    .description("Ordered event processing on one Azure Storage account")
+    .version(version)
+    .exitOverride();
+  addSetupCommand(program);
+  addWorkCommand(program);
+  addStatusCommand(program);
+  addOrdersCommands(program);
+  addExplainCommand(program);
+  addDeadCommands(program);
+  addPauseCommands(program);
+  addWakeCommands(program);
+  addVerifyCommand(program);
+  addMaintenanceCommands(program);
+  return program.addHelpText(
+    "after",
+    "\nExit status: 0 done; 1 failed, or not all of it was possible; 2 wrong use; 3 stopped before the end; 4 found something that needs a human.",
+  );
+}

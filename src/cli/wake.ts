@@ -1,0 +1,36 @@
+/** `ordered-outbox wake` and `unlock`: an order that should move and does not. */
+import type { Command } from "commander";
+import { printable } from "../core/errors.ts";
+import { parseOrderId } from "../core/order-id.ts";
+import { unlockOrder } from "../operations/unlock.ts";
+import { wakeOrder } from "../operations/wake.ts";
+import { addDryRunOption, addOperation, addOperatorOptions, operatorOf, type OperationOptions } from "./operation.ts";
+
+export function addWakeCommands(program: Command): void {
+  const wake = program.command("wake").description("send a wake-up; one too many does no harm").argument("<order>", "OrderId");
+  addDryRunOption(addOperatorOptions(wake, "optional"));
+  addOperation<OperationOptions, [string]>(wake, async (context, options, text) => {
+    const orderId = parseOrderId(text);
+    if (options.dryRun === true) {
+      return { json: { orderId, outcome: "would-wake" }, text: `A wake-up would be sent for order ${printable(orderId)}.` };
+    }
+    const result = await wakeOrder(context, orderId, operatorOf(options));
+    return { json: result, text: `A wake-up is sent for order ${printable(orderId)}.` };
+  });
+
+  const unlock = program
+    .command("unlock")
+    .description("break the lease of an order whose worker hangs; what that worker runs may then run a second time")
+    .argument("<order>", "OrderId");
+  addDryRunOption(addOperatorOptions(unlock, "required"));
+  addOperation<OperationOptions, [string]>(unlock, async (context, options, text) => {
+    const orderId = parseOrderId(text);
+    const result = await unlockOrder(context, orderId, operatorOf(options), { dryRun: options.dryRun === true });
+    const said = {
+      broken: `The lease of order ${printable(orderId)} is broken and a wake-up sent. Beware: ${result.warning}.`,
+      "would-break": `The lease of order ${printable(orderId)} would be broken. Beware: ${result.warning}.`,
+      "not-held": `No worker holds the lease of order ${printable(orderId)}: nothing was changed.`,
+    };
+    return { json: result, text: said[result.outcome] };
+  });
+}

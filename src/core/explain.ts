@@ -1,0 +1,241 @@
+/** Why does an order not move? Facts in, a verdict out: one sentence, and the one command that moves it. */
+import { isPaused, type Pause } from "./controls.ts";
+import { printable } from "./errors.ts";
+import type { EventId } from "./event-id.ts";
+import type { OrderId } from "./order-id.ts";
+import { isDue, type PendingState } from "./pending-event.ts";
+import type { LeaseBlob } from "./ports.ts";
+import { NEW_STREAM, type Progress, type StreamProgress } from "./progress.ts";
+import { firstUnaccounted, missingSequence, splitGhosts } from "./stream.ts";
+
+export type VerdictCode =
+  | "order-unknown"
+  | "order-behind-progress"
+  | "gap"
+  | "blocked-dead-letter"
+  | "subscription-gone"
+  | "handler-not-deployed"
+  | "paused"
+  | "waiting-retry"
+  | "lease-held"
+  | "wake-up-missing"
+  | "nothing-to-do";
+
+/** The most urgent first: what only a human can move comes before what moves by itself. */
+const URGENCY: readonly VerdictCode[] = [
+  "order-unknown",
+  "order-behind-progress",
+  "gap",
+  "blocked-dead-letter",
+  "subscription-gone",
+  "handler-not-deployed",
+  "paused",
+  "wake-up-missing",
+  "lease-held",
+  "waiting-retry",
+  "nothing-to-do",
+];
+
+/** Verdicts that wait for a human or a deployment, whatever the sweeps do. */
+const STUCK: ReadonlySet<VerdictCode> = new Set<VerdictCode>([
+  "order-behind-progress",
+  "gap",
+  "blocked-dead-letter",
+  "subscription-gone",
+  "handler-not-deployed",
+  "paused",
+]);
+
+export interface Verdict {
+  readonly code: VerdictCode;
+  /** Undefined: the verdict is about the order as a whole. */
+  readonly subscription?: string;
+  /** For people, safe to print. */
+  readonly sentence: string;
+  /** Arguments of the one command of `ordered-outbox` that moves it, if a command does. */
+  readonly command?: readonly string[];
+  /** True if the stream is paused as well: what the command starts waits for the resume too. */
+  readonly paused?: true;
+}
+
+export interface PendingFact {
+  readonly id: EventId;
+  /** Of the blob without our metadata nothing else is known. */
+  readonly state: PendingState | undefined;
+}
+
+export interface StreamFacts {
+  readonly subscription: string;
+  /** Oldest first; ghosts may be among them. */
+  readonly pending: readonly PendingFact[];
+  /** Event type of the first one that is no ghost, if it can be read. */
+  readonly headType?: string;
+}
+
+export interface OrderFacts {
+  readonly orderId: OrderId;
+  readonly nowMs: number;
+  /** Sequence of the order entity; undefined if there is none. */
+  readonly sequence: number | undefined;
+  readonly outbox: readonly { readonly sequence: number }[];
+  /** Undefined: no worker has ever seen the order. */
+  readonly lease: LeaseBlob["state"] | undefined;
+  readonly progress: Progress;
+  /** False if a worker moved the order while the facts were gathered: then nothing is said to be missing. */
+  readonly settled: boolean;
+  readonly streams: readonly StreamFacts[];
+  readonly pauses: readonly Pause[];
+  /** Dead letters that their streams have skipped; default none. */
+  readonly skipped?: number;
+  /** What the application's module declares, if it is at hand. */
+  readonly deployed?: { readonly subscriptions: ReadonlySet<string>; readonly eventTypes: ReadonlySet<string> };
+}
+
+export interface Explanation {
+  /** The most urgent verdict. */
+  readonly verdict: Verdict;
+  /** The rest, most urgent first: each stream of an order stands or moves on its own. */
+  readonly others: readonly Verdict[];
+  /** True if any verdict waits for a human or a deployment. */
+  readonly stuck: boolean;
+}
+
+export function explainOrder(facts: OrderFacts): Explanation {
+  const listed = new Set(facts.streams.map(({ subscription }) => subscription));
+  const empty = Object.keys(facts.progress.streams).filter((name) => !listed.has(name));
+  const streams = [...facts.streams, ...empty.map((subscription): StreamFacts => ({ subscription, pending: [] }))];
+  const verdicts = [...aboutOrder(facts), ...streams.flatMap((stream) => aboutStream(facts, stream) ?? [])];
+  if (verdicts.length === 0) {
+    const { skipped = 0 } = facts;
+    const notice = skipped === 0 ? "" : ` Skipped as dead letters and still listed: ${skipped}, see \`dead list\`.`;
+    const sentence = `Order ${printable(facts.orderId)} is done: every committed event is finished.${notice}`;
+    verdicts.push({ code: "nothing-to-do", sentence });
+  }
+  const [verdict, ...others] = verdicts.sort((a, b) => URGENCY.indexOf(a.code) - URGENCY.indexOf(b.code)) as [Verdict, ...Verdict[]];
+  return { verdict, others, stuck: [verdict, ...others].some(({ code, paused }) => STUCK.has(code) || paused === true) };
+}
+
+function aboutOrder(facts: OrderFacts): Verdict[] {
+  const { orderId, outbox, progress, streams, lease, settled } = facts;
+  const name = printable(orderId);
+  const entity = facts.sequence ?? 0;
+  const top = Math.max(entity, outbox.at(-1)?.sequence ?? 0);
+  const seen = Math.max(progress.clean, progress.relayed);
+  if (facts.sequence === undefined && outbox.length === 0 && streams.length === 0 && seen === 0) {
+    return [{ code: "order-unknown", sentence: `There is no order ${name}, and no trace of one: check the id and the account.` }];
+  }
+  if (settled && top < seen) {
+    const sentence = `Order ${name} is at event ${top}, but workers have seen ${seen}: its entity was restored or removed, so nothing of it runs.`;
+    return [{ code: "order-behind-progress", sentence, command: ["verify", "--", orderId] }];
+  }
+  const missing = settled ? firstUnaccounted(seen, top, sequencesOf(outbox), sequencesOf(statesOf(streams))) : undefined;
+  if (missing !== undefined) {
+    const sentence = `Event ${missing} of order ${name} is missing: it is neither in the outbox nor pending, and nothing after it runs.`;
+    return [{ code: "gap", sentence, command: ["verify", "--", orderId] }];
+  }
+  if (outbox.length === 0) return [];
+  const what = `${outbox.length} committed event${outbox.length === 1 ? "" : "s"} of order ${name} from ${outbox[0]!.sequence} on`;
+  return [due(facts, what, lease)];
+}
+
+function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefined {
+  const { orderId, nowMs, pauses, deployed, settled } = facts;
+  const { subscription, headType } = stream;
+  const progress = streamProgress(facts.progress, subscription);
+  const { pending } = splitGhosts(stream.pending, progress);
+  const say = (code: VerdictCode, sentence: string, ...command: readonly string[]): Verdict => ({
+    code,
+    subscription,
+    sentence,
+    ...(command.length === 0 ? {} : { command }),
+  });
+  const select = ["--subscription", subscription, "--", orderId];
+
+  const missing = settled
+    ? missingSequence(
+        pending.flatMap(({ state }) => state ?? []),
+        progress,
+      )
+    : undefined;
+  if (missing !== undefined) {
+    return say(
+      "gap",
+      `Event ${missing} is missing from the pending events of ${subscription}; nothing after it runs.`,
+      "verify",
+      "--",
+      orderId,
+    );
+  }
+  const head = pending[0];
+  if (head === undefined) return undefined;
+  const { state } = head;
+  const event = `event ${state?.sequence ?? head.id} of ${subscription}`;
+  const Event = `Event${event.slice("event".length)}`;
+  const waiting = pending.length === 1 ? "" : `, ${pending.length - 1} more behind it`;
+  if (deployed !== undefined && !deployed.subscriptions.has(subscription)) {
+    const sentence = `Subscription ${subscription} is not in the module, and ${pending.length} of its events are pending: deploy it again, or discard them with \`dead discard --pending\`.`;
+    return say("subscription-gone", sentence, "dead", "discard", "--pending", "--reason", "subscription is gone", ...select);
+  }
+  const pause = isPaused(pauses, subscription, orderId);
+  // What the head itself waits for comes first: it would still wait after a resume.
+  const also =
+    pause === undefined ? "" : `, and paused by ${printable(pause.actor)} at ${printable(pause.at)} (${printable(pause.reason)})`;
+  const paused = pause === undefined ? {} : { paused: true as const };
+  const own = state?.decision === undefined ? state : undefined;
+  if (own?.status === "blocked") {
+    const error = `after ${own.attempts} starts with "${printable(own.lastError ?? "unknown")}"`;
+    const sentence = `${Event} is a dead letter ${error} and waits for a human${waiting}${also}: redrive it, or discard it.`;
+    return { ...say("blocked-dead-letter", sentence, "dead", "redrive", "--reason", "cause fixed", ...select), ...paused };
+  }
+  // What the module declares is newer than what a worker wrote down.
+  const known = deployed === undefined || headType === undefined ? undefined : deployed.eventTypes.has(headType);
+  const unknownType = known === false || (known === undefined && state?.lastError?.startsWith("handler-missing:") === true);
+  if (own?.status === "parked" && !unknownType && !isDue(own, nowMs)) {
+    const at = new Date(own.nextAttemptMs).toISOString();
+    const error = printable(own.lastError ?? "unknown");
+    const sentence = `${Event} failed ${own.attempts} times, the last time with "${error}", and is tried again at ${at}${waiting}${also}.`;
+    return { ...say("waiting-retry", sentence, "dead", "redrive", "--reason", "retry now", ...select), ...paused };
+  }
+  if (pause !== undefined) {
+    const scope = pause.orderId === undefined ? subscription : `this order of ${subscription}`;
+    const by = `${printable(pause.actor)} paused ${scope} at ${printable(pause.at)}`;
+    const target = pause.orderId === undefined ? [subscription] : [subscription, orderId];
+    const sentence = `${Event} is due when resumed${waiting}: ${by} (${printable(pause.reason)}).`;
+    return say("paused", sentence, "resume", "--reason", "cause fixed", "--", ...target);
+  }
+  const { decision } = state ?? {};
+  if (decision !== undefined) {
+    const by = `${printable(decision.actor)} decided at ${printable(decision.at)} to ${decision.action} it`;
+    return { ...due(facts, `${event} (${by})`, facts.lease), subscription };
+  }
+  if (unknownType) {
+    const type = headType === undefined ? "" : ` (type ${printable(headType)})`;
+    const sentence = `${Event}${type} waits for a deployment: the workflow does not know its type${waiting}. It runs by itself afterwards.`;
+    return say("handler-not-deployed", sentence);
+  }
+  return { ...due(facts, `${event}${waiting}`, facts.lease), subscription };
+}
+
+/** Something may run: either somebody is at it, or nobody knows. */
+function due({ orderId }: OrderFacts, what: string, lease: OrderFacts["lease"]): Verdict {
+  const What = what.charAt(0).toUpperCase() + what.slice(1);
+  if (lease === "taken") {
+    const sentence = `${What}: a worker holds the order's lease and is at it. Should that worker hang, its lease can be broken; what it runs may then run twice.`;
+    return { code: "lease-held", sentence, command: ["unlock", "--reason", "the holder hangs", "--", orderId] };
+  }
+  const sentence = `${What}: due, and no worker holds the order's lease. The wake-up is still on its way, or lost; the sweep will send another.`;
+  return { code: "wake-up-missing", sentence, command: ["wake", "--", orderId] };
+}
+
+/** A stream that has finished nothing yet need not be in the progress. */
+export function streamProgress({ streams }: Progress, subscription: string): StreamProgress {
+  return (Object.hasOwn(streams, subscription) ? streams[subscription] : undefined) ?? NEW_STREAM;
+}
+
+function statesOf(streams: readonly StreamFacts[]): readonly PendingState[] {
+  return streams.flatMap(({ pending }) => pending.flatMap(({ state }) => state ?? []));
+}
+
+function sequencesOf(items: readonly { readonly sequence: number }[]): ReadonlySet<number> {
+  return new Set(items.map(({ sequence }) => sequence));
+}

@@ -1,0 +1,90 @@
+/**
+ * What operators did (G6): create-only blobs `audit/{yyyy-mm-dd}/{ULID}.json`.
+ *
+ * Every change leaves two records: one *before* it takes effect, with the outcome `intended`, and one after it with what became of it, which
+ * names the first one. An operator's process that dies in between leaves the intention behind, never a change without a record. A change
+ * whose intention can't be recorded is not made.
+ */
+import { describeError, isOutboxError } from "../core/errors.ts";
+import { nextEventId, type EventId } from "../core/event-id.ts";
+import { silentLogger } from "../core/logger.ts";
+import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
+
+export type AuditAction = "redrive" | "discard" | "pause" | "resume" | "wake" | "unlock";
+
+/** What was acted on; what does not apply is left out. */
+export interface AuditTarget {
+  readonly subscription?: string;
+  readonly orderId?: string;
+  readonly eventId?: EventId;
+  readonly sequence?: number;
+}
+
+export interface AuditRecord extends Operator {
+  readonly id: EventId;
+  /** ISO 8601. */
+  readonly at: string;
+  readonly action: AuditAction;
+  readonly target: AuditTarget;
+  /** `intended`, or what became of it. */
+  readonly outcome: string;
+  /** On the record of an outcome: id of the intention. */
+  readonly intention?: EventId;
+}
+
+/**
+ * Makes a change between its two records.
+ *
+ * @param change resolves to its outcome, which is what the audit log says about it
+ * @throws `invalid-option` for an operator without name or reason; what the first record or the change throws. The outcome of a change that
+ *   threw is recorded too. A second record that can't be written is logged: the intention is there.
+ */
+export async function audited<Result extends { readonly outcome: string }>(
+  context: OperationsContext,
+  entry: Operator & { readonly action: AuditAction; readonly target: AuditTarget },
+  change: () => Promise<Result>,
+): Promise<Result> {
+  assertOperator(entry);
+  const { actor, reason, action, target } = entry;
+  const base = { actor, reason, action, target };
+  const intention = await append(context, { ...base, outcome: "intended" }, undefined);
+  const conclude = async (outcome: string): Promise<void> => {
+    try {
+      await append(context, { ...base, outcome, intention }, intention);
+    } catch (error) {
+      const { logger = silentLogger } = context;
+      logger.error("the outcome of a change could not be recorded; its intention is in the audit log", {
+        action,
+        outcome,
+        intention,
+        error: describeError(error),
+      });
+    }
+  };
+  let result: Result;
+  try {
+    result = await change();
+  } catch (error) {
+    await conclude(`failed: ${describeError(error)}`);
+    throw error;
+  }
+  await conclude(result.outcome);
+  return result;
+}
+
+async function append(context: OperationsContext, entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
+  const { storage, clock, random = Math.random } = context;
+  const id = nextEventId(after, clock.now(), random);
+  const record: AuditRecord = { id, at: nowIso(clock), ...entry };
+  const name = `${record.at.slice(0, "yyyy-mm-dd".length)}/${id}.json`;
+  const bytes = new TextEncoder().encode(JSON.stringify(record));
+  try {
+    await storage.blobs.create("audit", name, bytes, {});
+  } catch (error) {
+    if (!isOutboxError(error, "already-exists")) throw error;
+    // A lost answer that the client repeated, or another's record under our name: only the bytes tell.
+    const existing = await storage.blobs.read("audit", name);
+    if (existing === undefined || Buffer.compare(existing.bytes, bytes) !== 0) throw error;
+  }
+  return id;
+}

@@ -1,0 +1,245 @@
+/** Redrive and discard: of one order's waiting events, or of all dead letters that a filter finds (F4). */
+import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
+import type { EventId } from "../core/event-id.ts";
+import { streamProgress } from "../core/explain.ts";
+import { eventBlobName } from "../core/names.ts";
+import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
+import { decodeProgress, NO_PROGRESS, type StreamProgress } from "../core/progress.ts";
+import { splitGhosts } from "../core/stream.ts";
+import { assertOperator, type OperationsContext, type Operator } from "./context.ts";
+import { listDeadLetters, type DeadLetterFilter, type ListedDeadLetter } from "./dead-letters.ts";
+import { decide, type DecisionAction, type DecisionResult, type DecisionTarget } from "./decide.ts";
+import { dismiss } from "./dismiss.ts";
+import { inLanes } from "./lanes.ts";
+import { listPendingStreams, type PendingEvent, type PendingStream } from "./pending-streams.ts";
+import { redriveSkipped } from "./redrive-skipped.ts";
+import { tryWakeUp } from "./wake.ts";
+
+export interface DecideOptions {
+  /** Say what would be done, change nothing. Default false. */
+  readonly dryRun?: boolean;
+  /** Redrive dead letters that their stream has skipped too. They run after events that were committed later. Default false. */
+  readonly outOfOrder?: boolean;
+}
+
+export interface DecideManyOptions extends DecideOptions {
+  /** How many decisions to record at most; those already decided don't count. At least 1; default: all. */
+  readonly limit?: number;
+  /** Called after every dead letter. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
+export interface DecideManyResult {
+  /** One for each dead letter that was looked at. */
+  readonly results: readonly DecisionResult[];
+  /** Dead letters that match and were not looked at: the limit was reached, or the signal came. The same call goes on with them. */
+  readonly left: number;
+}
+
+/** How many orders are in work at once. */
+const LANES = 8;
+
+/**
+ * Decides about the dead letters that match, the oldest first in each order. It can be ended by the context's signal, or die, and be repeated:
+ * those that were decided are told, not decided again. One that can't be decided is told too; the rest of its order is left.
+ */
+export async function decideMany(
+  context: OperationsContext,
+  action: DecisionAction,
+  filter: DeadLetterFilter,
+  operator: Operator,
+  options: DecideManyOptions = {},
+): Promise<DecideManyResult> {
+  assertOperator(operator);
+  const { limit = Number.POSITIVE_INFINITY, onProgress } = options;
+  // Whether a letter counts is known once it is decided, so with a limit there is one after another.
+  const lanes = limit === Number.POSITIVE_INFINITY ? LANES : 1;
+  if (!(limit >= 1)) throw new OutboxError("invalid-option", `limit is ${limit}: at least 1 is needed`);
+  const { letters } = await listDeadLetters(context, filter);
+  const results: DecisionResult[] = [];
+  let decided = 0;
+  const ofOrder = async (own: readonly ListedDeadLetter[]): Promise<void> => {
+    let wake = false;
+    try {
+      for (const letter of own) {
+        if (context.signal?.aborted === true || decided >= limit) return;
+        const result = await decideOrTell(context, letter, action, operator, options);
+        if (isDecided(result)) decided += 1;
+        wake ||= needsWakeUp(result, action);
+        results.push(result);
+        onProgress?.(results.length, letters.length);
+        if (result.outcome === "failed") return;
+      }
+    } finally {
+      if (wake) await tryWakeUp(context, own[0]!.orderId);
+    }
+  };
+  await inLanes(Map.groupBy(letters, ({ order }) => order).values(), lanes, ofOrder);
+  return { results, left: letters.length - results.length };
+}
+
+export interface OrderFilter {
+  readonly orderId: OrderId;
+  readonly subscription?: string | undefined;
+  readonly id?: EventId | undefined;
+}
+
+/**
+ * Decides about what waits in one order: heads that are blocked or (redrive: "retry now") parked, and dead letters that their streams have
+ * passed. A head that is parked or pending is discarded only if its event id is given: that of a handler that never ends, for example.
+ *
+ * @throws `not-found` if nothing of the order waits
+ */
+export async function decideOrder(
+  context: OperationsContext,
+  action: DecisionAction,
+  filter: OrderFilter,
+  operator: Operator,
+  options: DecideOptions = {},
+): Promise<readonly DecisionResult[]> {
+  assertOperator(operator);
+  const { orderId, subscription, id } = filter;
+  const [streams, { letters }] = await Promise.all([
+    listUnfinished(context, subscription, encodeOrderId(orderId)),
+    listDeadLetters(context, filter),
+  ]);
+  const listed = new Set(letters.map((letter) => `${letter.subscription}/${letter.id}`));
+  const results: DecisionResult[] = [];
+  for (const { subscription: name, events } of streams) {
+    const event = id === undefined ? events[0] : events.find((pending) => pending.id === id);
+    if (event === undefined) continue;
+    // Work that may still succeed is given up only when it is named.
+    const status = event.state?.status;
+    const isMeant = action === "redrive" ? status !== "pending" : status !== "pending" && status !== "parked";
+    if (id === undefined && !isMeant && !listed.has(`${name}/${event.id}`)) continue;
+    results.push(await decide(context, { subscription: name, orderId, id: event.id }, action, operator, options));
+  }
+  const pending = new Set(streams.flatMap(({ subscription: name, events }) => events.map((event) => `${name}/${event.id}`)));
+  const passed = letters.filter((letter) => !pending.has(`${letter.subscription}/${letter.id}`));
+  for (const letter of passed) results.push(await decideLetter(context, letter, action, operator, options));
+  if (results.length === 0) {
+    const where = subscription === undefined ? "" : ` for ${printable(subscription)}`;
+    const hint = action === "discard" && id === undefined ? "; a failed or pending event is discarded only when --event names it" : "";
+    throw new OutboxError("not-found", `nothing of order ${printable(orderId)} waits for a decision${where}${hint}`);
+  }
+  if (results.some((result) => needsWakeUp(result, action))) await tryWakeUp(context, orderId);
+  return results;
+}
+
+/**
+ * Discards all pending events of a subscription, the oldest first in each order: of one that is gone from the code (F10). The worker carries
+ * it out event by event.
+ */
+export async function discardPending(
+  context: OperationsContext,
+  filter: { readonly subscription: string; readonly orderId?: OrderId | undefined },
+  operator: Operator,
+  options: Omit<DecideManyOptions, "outOfOrder"> = {},
+): Promise<DecideManyResult> {
+  assertOperator(operator);
+  const { limit = Number.POSITIVE_INFINITY, onProgress } = options;
+  if (!(limit >= 1)) throw new OutboxError("invalid-option", `limit is ${limit}: at least 1 is needed`);
+  const { subscription, orderId } = filter;
+  const order = orderId === undefined ? undefined : encodeOrderId(orderId);
+  const streams = await listUnfinished(context, subscription, order);
+  const total = streams.reduce((sum, { events }) => sum + events.length, 0);
+  const results: DecisionResult[] = [];
+  let decided = 0;
+  await inLanes(streams, limit === Number.POSITIVE_INFINITY ? LANES : 1, async (stream) => {
+    let wake = false;
+    try {
+      for (const { id } of stream.events) {
+        if (context.signal?.aborted === true || decided >= limit) return;
+        const target: DecisionTarget = { subscription, orderId: stream.orderId, id };
+        const result = await orTell(target, () => decide(context, target, "discard", operator, { ...options, anyPlace: true }));
+        if (isDecided(result)) decided += 1;
+        wake ||= needsWakeUp(result, "discard");
+        results.push(result);
+        onProgress?.(results.length, total);
+        if (result.outcome === "failed") return;
+      }
+    } finally {
+      if (wake) await tryWakeUp(context, stream.orderId);
+    }
+  });
+  return { results, left: total - results.length };
+}
+
+interface UnfinishedStream extends Omit<PendingStream, "events"> {
+  readonly events: readonly PendingEvent[];
+}
+
+/** The pending events without those that are finished and only not yet removed. */
+async function listUnfinished(
+  context: OperationsContext,
+  subscription: string | undefined,
+  order: OrderKey | undefined,
+): Promise<readonly UnfinishedStream[]> {
+  const { streams } = await listPendingStreams(context, { subscription, order });
+  return inLanes(streams, LANES, async (stream) => ({
+    ...stream,
+    events: splitGhosts(stream.events, await progressOf(context, stream.subscription, stream.order)).pending,
+  }));
+}
+
+async function progressOf(context: OperationsContext, subscription: string, order: OrderKey): Promise<StreamProgress> {
+  const lease = await context.storage.leases.read(order);
+  return streamProgress(lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata), subscription);
+}
+
+function decideOrTell(
+  context: OperationsContext,
+  letter: ListedDeadLetter,
+  action: DecisionAction,
+  operator: Operator,
+  options: DecideOptions,
+): Promise<DecisionResult> {
+  const { subscription, orderId, id } = letter;
+  return orTell({ subscription, orderId, id }, () => decideLetter(context, letter, action, operator, options));
+}
+
+/** What is wrong with one event must not keep the others from being decided. */
+async function orTell(target: DecisionTarget, work: () => Promise<DecisionResult>): Promise<DecisionResult> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isOutboxError(error, "not-found", "corrupt", "conflict")) throw error;
+    return { ...target, outcome: "failed", message: describeError(error) };
+  }
+}
+
+async function decideLetter(
+  context: OperationsContext,
+  letter: ListedDeadLetter,
+  action: DecisionAction,
+  operator: Operator,
+  options: DecideOptions,
+): Promise<DecisionResult> {
+  const { subscription, orderId, id } = letter;
+  const target: DecisionTarget = { subscription, orderId, id };
+  // Whatever the letter says: an event that is still there waits for its turn. A worker may have died, or the policy changed.
+  const isThere = (await context.storage.blobs.read("events", eventBlobName(subscription, letter.order, id))) !== undefined;
+  const last = isThere ? (await progressOf(context, subscription, letter.order)).id : undefined;
+  const isGhost = isThere && last !== undefined && id <= last;
+  if (isThere && !isGhost) {
+    const result = await decide(context, target, action, operator, options);
+    return result.outcome === "finished" && action === "discard" ? dismiss(context, letter, operator, options) : result;
+  }
+  if (letter.policy === "block" && action === "redrive") {
+    if (!isGhost) return decide(context, target, action, operator, options);
+    return { ...target, outcome: "finished", message: "its stream has passed it: discard takes it off the list" };
+  }
+  if (action === "discard") return dismiss(context, letter, operator, options);
+  if (options.outOfOrder === true) return redriveSkipped(context, letter, operator, options);
+  const message = "its stream has gone on without it: only an explicit redrive out of order can run it now";
+  return { ...target, outcome: "skipped", message };
+}
+
+function isDecided({ outcome }: DecisionResult): boolean {
+  return outcome === "recorded" || outcome === "would-record" || outcome === "dismissed";
+}
+
+/** Also for what was decided before: whoever did it may have died before their wake-up. */
+function needsWakeUp({ outcome, decision }: DecisionResult, action: DecisionAction): boolean {
+  return outcome === "recorded" || (outcome === "already-decided" && decision?.action === action);
+}

@@ -1,0 +1,99 @@
+/** One order: where it stands, and the timeline of every event of it that storage still knows. */
+import { isOutboxError } from "../core/errors.ts";
+import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
+import type { EventId } from "../core/event-id.ts";
+import { eventBlobName, UNROUTED } from "../core/names.ts";
+import type { OrderId, OrderKey } from "../core/order-id.ts";
+import type { LeaseBlob, OutboxEntity } from "../core/ports.ts";
+import type { OperationsContext } from "./context.ts";
+import { listFinished } from "./finished-events.ts";
+import { inLanes } from "./lanes.ts";
+import { gatherOrder } from "./order-facts.ts";
+import { timelineOf, type TimelineEntry } from "./timeline.ts";
+
+export interface ShownEvent extends TimelineEntry {
+  /** Undefined if the event was not read, or can't be. */
+  readonly type: string | undefined;
+  /** When it happened, ISO 8601, by the producer. */
+  readonly occurredAt: string | undefined;
+}
+
+export interface ShownOrder {
+  readonly orderId: OrderId;
+  /** Sequence of the last committed event; undefined if there is no such order. */
+  readonly sequence: number | undefined;
+  /** True for an order that was deleted: only its place in the order of events is kept (C7). */
+  readonly deleted: boolean;
+  /** `none`: no worker has ever had it. */
+  readonly lease: LeaseBlob["state"] | "none";
+  /** Last finished sequence of each subscription that has finished any. */
+  readonly progress: Readonly<Record<string, number>>;
+  /** In commit order. Events that retention has removed from the archive are not in here. */
+  readonly timeline: readonly ShownEvent[];
+}
+
+/** How many events, the newest ones, are read for their type and time. */
+const MAX_READS = 500;
+const LANES = 8;
+
+/** Costs one listing of `events/`, two small ones a subscription, and one read an event, at most {@link MAX_READS}. */
+export async function showOrder(context: OperationsContext, orderId: OrderId): Promise<ShownOrder> {
+  const gathered = await gatherOrder(context, orderId, {
+    readFinished: (subscriptions, order) => inLanes(subscriptions, LANES, (subscription) => listFinished(context, subscription, order)),
+  });
+  const { order, found, lease, progress } = gathered;
+  const timeline = timelineOf(gathered);
+  const events = await readEvents(context, order, found.outbox, timeline);
+  return {
+    orderId,
+    sequence: found.order?.sequence,
+    deleted: found.order !== undefined && found.order.state === undefined,
+    lease: lease?.state ?? "none",
+    progress: Object.fromEntries(Object.entries(progress.streams).map(([name, { sequence }]) => [name, sequence])),
+    timeline: timeline.map((entry) => ({ ...entry, type: events.get(entry.id)?.type, occurredAt: events.get(entry.id)?.time })),
+  };
+}
+
+/** Each event once, whatever the number of its subscriptions. */
+async function readEvents(
+  context: OperationsContext,
+  order: OrderKey,
+  outbox: readonly OutboxEntity[],
+  timeline: readonly TimelineEntry[],
+): Promise<ReadonlyMap<EventId, StoredEvent>> {
+  const places = new Map(timeline.map(({ id, subscription }) => [id, subscription]));
+  const newest = [...places].slice(-MAX_READS);
+  const entities = new Map(outbox.map((entity) => [entity.id, entity]));
+  const events = new Map<EventId, StoredEvent>();
+  await inLanes(newest, LANES, async ([id, subscription]) => {
+    try {
+      const event = await readEvent(context, order, id, subscription, entities.get(id));
+      if (event !== undefined) events.set(id, event);
+    } catch (error) {
+      // Shown without type and time; what is wrong with it is for `verify` to say.
+      if (!isOutboxError(error, "corrupt")) throw error;
+    }
+  });
+  return events;
+}
+
+async function readEvent(
+  { storage: { blobs } }: OperationsContext,
+  order: OrderKey,
+  id: EventId,
+  subscription: string | undefined,
+  entity: OutboxEntity | undefined,
+): Promise<StoredEvent | undefined> {
+  if (entity?.text !== undefined) return decodeEvent(entity.text);
+  if (entity?.payloadBlob !== undefined) {
+    const payload = await blobs.read("payloads", entity.payloadBlob);
+    if (payload !== undefined) return decodeEventBytes(payload.bytes);
+  }
+  if (subscription === undefined) {
+    const unwanted = await blobs.read("archive", eventBlobName(UNROUTED, order, id));
+    return unwanted && decodeEventBytes(unwanted.bytes);
+  }
+  const name = eventBlobName(subscription, order, id);
+  const blob = (await blobs.read("events", name)) ?? (await blobs.read("archive", name));
+  return blob && decodeEventBytes(blob.bytes);
+}

@@ -1,0 +1,63 @@
+/** How much waits where: one listing of `events/`, one of `dead/`, one range of the table. O(pending + dead). */
+import { parseEventBlobName } from "./blob-name.ts";
+import type { OperationsContext } from "./context.ts";
+import { listPauses } from "./pauses.ts";
+import { listPendingStreams } from "./pending-streams.ts";
+
+export interface SubscriptionStatus {
+  readonly subscription: string;
+  /** Events that are relayed and not finished; parked and blocked ones are among them. What is still in an order's outbox is not counted. */
+  readonly pending: number;
+  /** Orders that the pending events belong to. */
+  readonly orders: number;
+  /** How long the oldest pending event has waited, in whole seconds; undefined without any. */
+  readonly oldestAgeSeconds: number | undefined;
+  /** Orders whose head waits for its next attempt. */
+  readonly parked: number;
+  /** Orders whose head is a dead letter that waits for a human. */
+  readonly blocked: number;
+  /** Dead letters, those that the stream has skipped included. */
+  readonly dead: number;
+  /** `all`: the subscription as a whole. Otherwise how many single orders of it are paused. */
+  readonly paused: "all" | number;
+}
+
+export interface Status {
+  /** By name. Subscriptions with nothing to tell are left out: they are known to the code alone. */
+  readonly subscriptions: readonly SubscriptionStatus[];
+  /** Orders with pending events of any subscription. */
+  readonly ordersWithBacklog: number;
+  /** Blobs below `events/` that are none of ours. */
+  readonly foreign: number;
+}
+
+export async function readStatus(context: OperationsContext): Promise<Status> {
+  const [{ streams, foreign }, dead, pauses] = await Promise.all([listPendingStreams(context), countDead(context), listPauses(context)]);
+  const names = new Set([...streams, ...pauses].map(({ subscription }) => subscription).concat([...dead.keys()]));
+  const subscriptions = [...names].sort().map((subscription): SubscriptionStatus => {
+    const own = streams.filter((stream) => stream.subscription === subscription);
+    const ages = own.flatMap(({ events }) => events.map(({ ageMs }) => ageMs));
+    const heads = own.map(({ events }) => events[0].state?.status);
+    const ownPauses = pauses.filter((pause) => pause.subscription === subscription);
+    return {
+      subscription,
+      pending: ages.length,
+      orders: own.length,
+      oldestAgeSeconds: ages.length === 0 ? undefined : Math.floor(ages.reduce((oldest, age) => Math.max(oldest, age), 0) / 1000),
+      parked: heads.filter((status) => status === "parked").length,
+      blocked: heads.filter((status) => status === "blocked").length,
+      dead: dead.get(subscription) ?? 0,
+      paused: ownPauses.some(({ orderId }) => orderId === undefined) ? "all" : ownPauses.length,
+    };
+  });
+  return { subscriptions, ordersWithBacklog: new Set(streams.map(({ order }) => order)).size, foreign: foreign.length };
+}
+
+async function countDead({ storage }: OperationsContext): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for await (const { name } of storage.blobs.list("dead", "")) {
+    const subscription = parseEventBlobName(name)?.subscription;
+    if (subscription !== undefined) counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
+  }
+  return counts;
+}

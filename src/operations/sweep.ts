@@ -1,0 +1,214 @@
+/**
+ * The sweep (design §7, G5): finds pending events that nobody handles, from their blobs alone, and wakes their orders. It trusts neither
+ * wake-ups nor the length of their queue, and it does nothing but send wake-ups, so any number of sweeps may overlap (C42).
+ *
+ * Cost: one listing each of `events/` and `dead/`, one query for pauses, and two calls an order that is woken. Orders without pending events
+ * cost nothing, however many there are.
+ */
+import { randomUUID } from "node:crypto";
+import type { Clock } from "../core/clock.ts";
+import { describeError, isOutboxError } from "../core/errors.ts";
+import { silentLogger, type Logger } from "../core/logger.ts";
+import type { OrderId, OrderKey } from "../core/order-id.ts";
+import { isDue } from "../core/pending-event.ts";
+import type { CallOptions, LeaseBlob, Storage } from "../core/ports.ts";
+import { decodeProgress, NO_PROGRESS, type Progress } from "../core/progress.ts";
+import { encodeWakeUp } from "../core/wake-up.ts";
+import { systemClock } from "../system/clock.ts";
+import { parseEventBlobName } from "./blob-name.ts";
+import { assertGoesOn } from "./context.ts";
+import { inLanes } from "./lanes.ts";
+import { FigureReporter, recordSweep, type SubscriptionFigures } from "./metrics.ts";
+import { listPauses } from "./pauses.ts";
+import { listStreamHeads, type ForeignNames, type StreamHead } from "./stream-heads.ts";
+import { WakeMemory } from "./wake-memory.ts";
+
+export interface SweeperOptions {
+  readonly storage: Storage;
+  /**
+   * Names of the subscriptions that workers run. The orders of others are counted but not woken: nobody could handle their events (F10).
+   * Default: all are woken.
+   */
+  readonly subscriptions?: readonly string[];
+  readonly clock?: Clock;
+  readonly logger?: Logger;
+}
+
+export interface SweepResult {
+  /** By name; those with neither pending events nor dead letters are left out. */
+  readonly subscriptions: readonly SubscriptionFigures[];
+  readonly foreign: ForeignNames;
+  /** Orders that got a wake-up. */
+  readonly woken: number;
+  /** Those of them that hold leftovers of a dead worker, and were marked so that the next round clears them. */
+  readonly marked: number;
+  /** Orders with something due that a worker holds at the moment. */
+  readonly leased: number;
+  /** Orders with something due that were woken for it a short while ago. */
+  readonly wokenBefore: number;
+}
+
+/** Keeps in mind whom it woke, so let it live as long as the process. */
+export interface Sweeper {
+  /**
+   * One sweep. A failure of a single order does not keep the others from being woken; it is thrown at the end.
+   *
+   * @throws what storage throws; `aborted`
+   */
+  sweep(options?: CallOptions): Promise<SweepResult>;
+}
+
+interface Candidate {
+  readonly orderId: OrderId;
+  readonly order: OrderKey;
+  /** At least one, all of them due. */
+  readonly heads: readonly StreamHead[];
+}
+
+type Outcome = "woken" | "marked" | "leased" | "wokenBefore" | "failed";
+
+const LANES = 16;
+/** So many failures mean that the account is down, not an order: the rest is left for the next sweep. */
+const MAX_FAILURES = 10;
+/** The shortest lease there is. */
+const MARK_LEASE_MS = 15_000;
+/** When the mark's lease has run out. */
+const MARK_HIDDEN_MS = 16_000;
+
+export function createSweeper(options: SweeperOptions): Sweeper {
+  const { storage, clock = systemClock, logger = silentLogger } = options;
+  const known = options.subscriptions && new Set(options.subscriptions);
+  const memory = new WakeMemory(clock);
+  const reporter = new FigureReporter();
+
+  async function wake({ orderId, order, heads }: Candidate, callOptions: CallOptions): Promise<Outcome> {
+    // An attempt that failed again changes the blob, so its etag makes it new.
+    const reasons = heads.map(({ subscription, id, etag }) => `${subscription} ${id} ${etag}`);
+    if (!memory.mayWake(order, reasons)) return "wokenBefore";
+    const blob = await storage.leases.read(order, callOptions);
+    if (blob?.state === "taken") return "leased";
+    const leftovers = blob?.state === "free" && hasGhost(progressOf(blob), heads);
+    if (leftovers && !(await mark(order, blob, callOptions))) return "leased";
+    await storage.wakeUps.send(encodeWakeUp(orderId), leftovers ? MARK_HIDDEN_MS : 0, callOptions);
+    memory.wasWoken(order, reasons);
+    return leftovers ? "marked" : "woken";
+  }
+
+  /**
+   * A round that starts from a free lease trusts the progress's arithmetic and lists nothing (W3), so it would never see a blob that a dead
+   * holder's late write left behind the progress. A lease that nobody releases makes the next round look.
+   */
+  async function mark(order: OrderKey, { etag }: LeaseBlob, callOptions: CallOptions): Promise<boolean> {
+    try {
+      await storage.leases.acquire(order, { id: randomUUID(), durationMs: MARK_LEASE_MS, etag }, callOptions);
+      return true;
+    } catch (error) {
+      // A worker or another sweep was faster.
+      if (!isOutboxError(error, "lease-taken", "precondition-failed", "not-found")) throw error;
+      return false;
+    }
+  }
+
+  /** Progress that can't be read is no reason to leave the order alone: a worker will say what is wrong with it. */
+  function progressOf({ metadata }: LeaseBlob): Progress {
+    try {
+      return decodeProgress(metadata);
+    } catch {
+      return NO_PROGRESS;
+    }
+  }
+
+  return {
+    async sweep(callOptions = {}) {
+      const now = clock.now();
+      const [pending, dead, pauses] = await Promise.all([
+        listStreamHeads(storage.blobs, now, callOptions),
+        countDead(storage, callOptions),
+        listPauses({ storage, clock, ...callOptions }),
+      ]);
+      const figures = withDead(pending.figures, dead);
+      // First of all: the numbers matter most while waking fails.
+      reporter.report(figures);
+      const paused = new Set(pauses.map(({ subscription, orderId }) => pauseKey(subscription, orderId)));
+      const isPaused = ({ subscription, orderId }: StreamHead): boolean =>
+        paused.has(pauseKey(subscription, undefined)) || paused.has(pauseKey(subscription, orderId));
+      const due = pending.heads.filter(
+        (head) =>
+          isHeadDue(head, now) &&
+          // A discard needs no handler.
+          (known === undefined || known.has(head.subscription) || head.state?.decision?.action === "discard") &&
+          !isPaused(head),
+      );
+
+      const failures: unknown[] = [];
+      const outcomes = await inLanes(byOrder(due), LANES, async (candidate): Promise<Outcome> => {
+        if (failures.length >= MAX_FAILURES || callOptions.signal?.aborted === true) return "failed";
+        try {
+          return await wake(candidate, callOptions);
+        } catch (error) {
+          failures.push(error);
+          logger.warn("the sweep could not wake an order", { orderId: candidate.orderId, error: describeError(error) });
+          return "failed";
+        }
+      });
+      assertGoesOn({ storage, clock, ...callOptions }, "the sweep");
+      if (failures.length > 0) throw failures[0];
+      if (pending.foreign.count > 0) {
+        logger.warn("blobs below events/ are none of ours; they are left alone", {
+          count: pending.foreign.count,
+          first: pending.foreign.names[0],
+        });
+      }
+      recordSweep();
+      const count = (...wanted: readonly Outcome[]): number => outcomes.filter((outcome) => wanted.includes(outcome)).length;
+      return {
+        subscriptions: figures,
+        foreign: pending.foreign,
+        woken: count("woken", "marked"),
+        marked: count("marked"),
+        leased: count("leased"),
+        wokenBefore: count("wokenBefore"),
+      };
+    },
+  };
+}
+
+/** A blocked head waits for a human, and is due once a decision is recorded on it (F4). */
+function isHeadDue({ state }: StreamHead, now: number): boolean {
+  if (state === undefined || state.decision !== undefined || state.status === "pending") return true;
+  return isDue(state, now);
+}
+
+function hasGhost({ streams }: Progress, heads: readonly StreamHead[]): boolean {
+  return heads.some(({ subscription, id }) => {
+    const last = Object.hasOwn(streams, subscription) ? streams[subscription]?.id : undefined;
+    return last !== undefined && id <= last;
+  });
+}
+
+function byOrder(heads: readonly StreamHead[]): readonly Candidate[] {
+  return [...Map.groupBy(heads, ({ order }) => order)].map(([order, own]) => ({ order, orderId: own[0]!.orderId, heads: own }));
+}
+
+/** Subscription names have no spaces. */
+function pauseKey(subscription: string, orderId: OrderId | undefined): string {
+  return orderId === undefined ? subscription : `${subscription} ${orderId}`;
+}
+
+async function countDead({ blobs }: Storage, options: CallOptions): Promise<ReadonlyMap<string, number>> {
+  const counts = new Map<string, number>();
+  for await (const { name } of blobs.list("dead", "", options)) {
+    const subscription = parseEventBlobName(name)?.subscription;
+    if (subscription !== undefined) counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
+  }
+  return counts;
+}
+
+function withDead(figures: readonly SubscriptionFigures[], dead: ReadonlyMap<string, number>): readonly SubscriptionFigures[] {
+  const nothing = { pending: 0, parked: 0, blocked: 0, oldestAgeMs: 0 };
+  const names = new Set([...figures.map(({ subscription }) => subscription), ...dead.keys()]);
+  return [...names].sort().map((subscription) => ({
+    ...(figures.find((each) => each.subscription === subscription) ?? { subscription, ...nothing }),
+    dead: dead.get(subscription) ?? 0,
+  }));
+}

@@ -1,0 +1,172 @@
+/** Is one stream of an order whole? Each event in one place, in order, up to the progress in the archive and beyond it pending. */
+import { streamProgress } from "../core/explain.ts";
+import { UNROUTED } from "../core/names.ts";
+import type { Progress, StreamProgress } from "../core/progress.ts";
+import { missingSequence, splitGhosts } from "../core/stream.ts";
+import type { Finding, FindingKind } from "./finding.ts";
+import type { ArchivedEvent, FinishedEvents } from "./finished-events.ts";
+import type { PendingEvent } from "./pending-streams.ts";
+
+/** A finished event's pending blob is deleted when its round ends; later than this it is stuck. */
+const STUCK_GHOST_MS = 10 * 60_000;
+/** Archive blobs are written off the path, by hosts with clocks of their own; and again by the next holder after a crash. */
+const FINISH_TOLERANCE_MS = 10 * 60_000;
+
+type ReadablePending = PendingEvent & { readonly state: NonNullable<PendingEvent["state"]> };
+
+/** One audit of one stream; `run` it once. */
+export class StreamCheck {
+  readonly #own: FinishedEvents;
+  readonly #pending: readonly PendingEvent[];
+  readonly #readable: readonly ReadablePending[];
+  readonly #progress: StreamProgress;
+  readonly #settled: boolean;
+  readonly #findings: Finding[] = [];
+
+  constructor(own: FinishedEvents, pending: readonly PendingEvent[], progress: Progress, settled: boolean) {
+    this.#own = own;
+    this.#pending = pending;
+    this.#readable = pending.filter((event): event is ReadablePending => event.state !== undefined);
+    this.#progress = streamProgress(progress, own.subscription);
+    this.#settled = settled;
+  }
+
+  run(): readonly Finding[] {
+    this.#foreign();
+    // What nobody wanted is no stream: it has neither progress nor neighbours.
+    if (this.#own.subscription === UNROUTED) return this.#findings;
+    this.#order();
+    this.#places();
+    this.#finishTimes();
+    // The rest can't be told from a move that is under way.
+    if (this.#settled) {
+      this.#archivedChain();
+      this.#pendingChain();
+      this.#deadIndex();
+    }
+    return this.#findings;
+  }
+
+  #add(kind: FindingKind, severity: Finding["severity"], sequence: number | undefined, text: string): void {
+    const { subscription } = this.#own;
+    this.#findings.push({ kind, severity, subscription, ...(sequence === undefined ? {} : { sequence }), text });
+  }
+
+  #foreign(): void {
+    for (const name of this.#own.foreign) this.#add("foreign", "damage", undefined, `${name} is not one of ours`);
+    for (const { id, state } of this.#pending) {
+      if (state === undefined) this.#add("foreign", "damage", undefined, `the pending blob of event ${id} has no metadata of ours`);
+    }
+  }
+
+  /** Ids grow with sequences, and no sequence is there twice. */
+  #order(): void {
+    const all = new Map<string, number>();
+    for (const { id, sequence } of this.#own.archived) all.set(id, sequence);
+    for (const { id, state } of this.#readable) {
+      const archived = all.get(id);
+      if (archived !== undefined && archived !== state.sequence) {
+        this.#add("inversion", "damage", state.sequence, `event ${id} is pending as ${state.sequence} and archived as ${archived}`);
+      }
+      all.set(id, state.sequence);
+    }
+    let last = 0;
+    for (const [id, sequence] of [...all].sort(([a], [b]) => (a < b ? -1 : 1))) {
+      if (sequence === last) this.#add("double", "damage", sequence, `two events have sequence ${sequence}, one is ${id}`);
+      else if (sequence < last)
+        this.#add("inversion", "damage", sequence, `event ${id} comes after ${last} by its id and before it by its sequence`);
+      last = Math.max(last, sequence);
+    }
+  }
+
+  /** Every event in one place: pending beyond the progress, archived up to it. */
+  #places(): void {
+    const finishedTo = this.#progress.id;
+    const archived = new Set(this.#own.archived.map(({ id }) => id));
+    const isFinished = (id: string): boolean => finishedTo !== undefined && id <= finishedTo;
+    for (const { id, sequence } of this.#own.archived) {
+      if (isFinished(id)) continue;
+      const pending = this.#pending.some((event) => event.id === id);
+      const text = `event ${sequence} is archived${pending ? " and pending" : ""}, the progress is at ${this.#progress.sequence}`;
+      this.#add(pending ? "double" : "beyond-progress", "damage", sequence, text);
+    }
+    for (const { id, state, ageMs } of this.#pending) {
+      if (!isFinished(id) || !this.#settled || ageMs < STUCK_GHOST_MS) continue;
+      const where = archived.has(id) ? "and archived" : "and not archived";
+      this.#add("stuck-ghost", "damage", state?.sequence, `event ${id} is finished ${where}, its pending blob is still there`);
+    }
+  }
+
+  #archivedAt(sequence: number): ArchivedEvent | undefined {
+    return this.#own.archived.find((event) => event.sequence === sequence && event.previous < sequence);
+  }
+
+  /**
+   * Everything from the oldest handled event on must be there up to the progress. Retention removes handled events first and from the oldest
+   * on; what it keeps longer (discarded, dead-lettered) proves nothing about its neighbours.
+   */
+  #archivedChain(): void {
+    const finishedTo = this.#progress.sequence;
+    const ghosts = splitGhosts(this.#readable, this.#progress).ghosts.map(({ state }) => state);
+    const oldest = this.#own.archived.find(({ outcome }) => outcome === "handled")?.sequence ?? Number.POSITIVE_INFINITY;
+    const chain = [...this.#own.archived, ...ghosts]
+      .filter(({ sequence }) => sequence >= oldest && sequence <= finishedTo)
+      .sort((a, b) => a.sequence - b.sequence);
+    // What is kept longer counts where it joins on without a hole.
+    const before = (): number => chain[0]?.previous ?? finishedTo;
+    for (let prior = this.#archivedAt(before()); prior !== undefined; prior = this.#archivedAt(before())) chain.unshift(prior);
+    const first = chain[0];
+    if (first === undefined ? finishedTo > 0 : first.previous > 0) {
+      const from = first === undefined ? `up to ${finishedTo}` : `before ${first.sequence}`;
+      this.#add("retention", "notice", undefined, `events ${from} are not in the archive any more`);
+    }
+    if (first === undefined) return;
+    let last = first.previous;
+    for (const { sequence, previous } of chain) {
+      if (previous > last) this.#add("gap", "damage", previous, `event ${previous} is finished and not in the archive`);
+      last = sequence;
+    }
+    if (last < finishedTo) this.#add("gap", "damage", finishedTo, `event ${finishedTo} is finished and not in the archive`);
+  }
+
+  #pendingChain(): void {
+    const { pending } = splitGhosts(this.#readable, this.#progress);
+    const missing = missingSequence(
+      pending.map(({ state }) => state),
+      this.#progress,
+    );
+    if (missing !== undefined) this.#add("gap", "damage", missing, `event ${missing} is missing from the pending events`);
+  }
+
+  #deadIndex(): void {
+    const { dead, archived } = this.#own;
+    const blocked = new Set(this.#readable.filter(({ state }) => state.status === "blocked").map(({ id }) => id));
+    const skipped = new Set(archived.filter(({ outcome }) => outcome === "dead-lettered").map(({ id }) => id));
+    for (const [id, { sequence, policy }] of dead) {
+      if (policy === "block" && !blocked.has(id)) {
+        this.#add("dead-index", "damage", sequence, `event ${id} is listed as a dead letter and is not blocked`);
+      }
+      if (policy === "skip" && !skipped.has(id)) {
+        this.#add("dead-index", "damage", sequence, `event ${id} is listed as skipped and is not in the archive as dead-lettered`);
+      }
+    }
+    for (const { id, state } of this.#readable) {
+      if (state.status === "blocked" && !dead.has(id)) {
+        this.#add("dead-index", "damage", state.sequence, `event ${id} is blocked and not listed as a dead letter`);
+      }
+    }
+  }
+
+  #finishTimes(): void {
+    let latest = Number.NEGATIVE_INFINITY;
+    for (const { sequence, finishedAt } of this.#own.archived) {
+      const at = Date.parse(finishedAt ?? "");
+      if (Number.isNaN(at)) continue;
+      if (at < latest - FINISH_TOLERANCE_MS) {
+        const text = `event ${sequence} was archived more than ${FINISH_TOLERANCE_MS / 60_000} minutes before the one before it`;
+        this.#add("inversion", "notice", sequence, text);
+      }
+      latest = Math.max(latest, at);
+    }
+  }
+}

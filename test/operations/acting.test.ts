@@ -1,0 +1,169 @@
+/** Pausing, resuming, waking, unlocking: what operators change besides dead letters. */
+import { describe, expect, test } from "vitest";
+import { CONTROL_CACHE_MS } from "../../src/core/controls.ts";
+import { OutboxError } from "../../src/core/errors.ts";
+import { inLanes } from "../../src/operations/lanes.ts";
+import { listPauses, pause, resume } from "../../src/operations/pauses.ts";
+import { unlockOrder } from "../../src/operations/unlock.ts";
+import { wakeOrder } from "../../src/operations/wake.ts";
+import { ANN, BOB, id, key, Scene } from "./support.ts";
+
+const ODD = 'o-1\n<b>"é📦\u001b[2J/..:pause';
+
+describe("pauses (F5)", () => {
+  test("of a subscription and of one order, whatever it is called, are listed with who, when and why", async () => {
+    const scene = new Scene();
+    await pause(scene.context, { subscription: "audit" }, ANN);
+    await pause(scene.context, { subscription: "audit", orderId: id(ODD) }, BOB);
+    await pause(scene.context, { subscription: "audit-2" }, BOB);
+
+    expect(await listPauses(scene.context)).toEqual([
+      { subscription: "audit", orderId: undefined, ...ANN, at: "2026-01-01T00:00:00.000Z" },
+      { subscription: "audit-2", orderId: undefined, ...BOB, at: "2026-01-01T00:00:00.000Z" },
+      { subscription: "audit", orderId: ODD, ...BOB, at: "2026-01-01T00:00:00.000Z" },
+    ]);
+  });
+
+  test("a second pause changes nothing and tells of the first", async () => {
+    const scene = new Scene();
+    await pause(scene.context, { subscription: "audit" }, ANN);
+    expect(await pause(scene.context, { subscription: "audit" }, BOB)).toMatchObject({
+      outcome: "already-paused",
+      pause: { actor: "ann" },
+    });
+    expect(await listPauses(scene.context)).toMatchObject([{ actor: "ann" }]);
+  });
+
+  test("of two at the very same time one has paused, and the other is told", async () => {
+    const scene = new Scene();
+    const both = await Promise.all([ANN, BOB].map((operator) => pause(scene.context, { subscription: "audit" }, operator)));
+    expect(both.map(({ outcome }) => outcome).sort()).toEqual(["already-paused", "paused"]);
+    const [{ actor } = { actor: "" }] = await listPauses(scene.context);
+    expect(both.map((result) => result.pause.actor)).toEqual([actor, actor]);
+  });
+
+  test("resuming wakes the orders with a backlog of it, once every worker knows", async () => {
+    const scene = new Scene();
+    await pause(scene.context, { subscription: "audit" }, ANN);
+    scene.pending("o-1", 1);
+    scene.pending("o-2", 1);
+    scene.pending("o-3", 1, {}, "billing");
+
+    expect(await resume(scene.context, { subscription: "audit" }, BOB)).toEqual({ outcome: "resumed", woken: 2 });
+    expect(await listPauses(scene.context)).toEqual([]);
+    expect(scene.wakeUps().sort()).toEqual(["o-1", "o-2"]);
+    expect(scene.storage.messages().map(({ hiddenForMs }) => hiddenForMs)).toEqual([CONTROL_CACHE_MS, CONTROL_CACHE_MS]);
+    expect(await resume(scene.context, { subscription: "audit" }, BOB)).toEqual({ outcome: "not-paused", woken: 0 });
+  });
+
+  test("one order of a subscription is resumed alone", async () => {
+    const scene = new Scene();
+    for (const orderId of ["o-1", "o-10"]) {
+      await pause(scene.context, { subscription: "audit", orderId: id(orderId) }, ANN);
+      scene.pending(orderId, 1);
+    }
+    expect(await resume(scene.context, { subscription: "audit", orderId: id("o-1") }, BOB)).toEqual({ outcome: "resumed", woken: 1 });
+    expect(scene.wakeUps()).toEqual(["o-1"]);
+    expect((await listPauses(scene.context)).map(({ orderId }) => orderId)).toEqual(["o-10"]);
+  });
+
+  test("dry runs change and record nothing", async () => {
+    const scene = new Scene();
+    expect(await pause(scene.context, { subscription: "audit" }, ANN, { dryRun: true })).toMatchObject({ outcome: "would-pause" });
+    expect([await listPauses(scene.context), scene.audit()]).toEqual([[], []]);
+    await pause(scene.context, { subscription: "audit" }, ANN);
+    scene.pending("o-1", 1);
+    expect(await resume(scene.context, { subscription: "audit" }, ANN, { dryRun: true })).toEqual({ outcome: "would-resume", woken: 1 });
+    expect([await listPauses(scene.context), scene.wakeUps()]).toMatchObject([[{ actor: "ann" }], []]);
+  });
+
+  test("are in the audit log, each with its target (G6)", async () => {
+    const scene = new Scene();
+    await pause(scene.context, { subscription: "audit" }, ANN);
+    await scene.clock.advance(1);
+    await resume(scene.context, { subscription: "audit" }, BOB);
+
+    expect(scene.audit().map(({ action, actor, outcome, target }) => [action, actor, outcome, target])).toEqual([
+      ["pause", "ann", "intended", { subscription: "audit" }],
+      ["pause", "ann", "paused", { subscription: "audit" }],
+      ["resume", "bob", "intended", { subscription: "audit" }],
+      ["resume", "bob", "resumed", { subscription: "audit" }],
+    ]);
+  });
+
+  test("a bad name, a missing reason", async () => {
+    const { context } = new Scene();
+    await expect(pause(context, { subscription: "A/b" }, ANN)).rejects.toMatchObject({ code: "invalid-option" });
+    await expect(pause(context, { subscription: "a" }, { actor: "ann", reason: "" })).rejects.toMatchObject({ code: "invalid-option" });
+  });
+});
+
+describe("unlock", () => {
+  test("breaks the lease: its holder is refused from now on, and another may take the order at once", async () => {
+    const scene = new Scene();
+    await scene.hold("o-1");
+    expect(await unlockOrder(scene.context, id("o-1"), ANN, { dryRun: true })).toMatchObject({ outcome: "would-break" });
+    expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("taken");
+
+    const result = await unlockOrder(scene.context, id("o-1"), ANN);
+    expect(result).toMatchObject({ outcome: "broken", warning: expect.stringContaining("may run a second time") });
+    expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("abandoned");
+    await expect(scene.storage.leases.renew(key("o-1"), "lease-o-1")).rejects.toMatchObject({ code: "lease-lost" });
+    expect(scene.wakeUps()).toEqual(["o-1"]);
+    expect(scene.audit().map(({ action, outcome }) => [action, outcome])).toEqual([
+      ["unlock", "intended"],
+      ["unlock", "broken"],
+    ]);
+  });
+
+  test("of an order that nobody holds does nothing", async () => {
+    const scene = new Scene();
+    expect(await unlockOrder(scene.context, id("o-1"), ANN)).toEqual({ orderId: "o-1", outcome: "not-held" });
+    expect([scene.audit(), scene.wakeUps()]).toEqual([[], []]);
+  });
+});
+
+describe("wake", () => {
+  test("sends a wake-up that every reader understands alike, and is recorded", async () => {
+    const scene = new Scene();
+    await wakeOrder(scene.context, id("12345678901234567890"), ANN);
+    expect(scene.storage.messages()).toMatchObject([{ text: '"12345678901234567890"', hiddenForMs: 0 }]);
+    expect(scene.audit()).toHaveLength(2);
+  });
+
+  test("fails with the queue, and says so in the audit log", async () => {
+    const scene = new Scene();
+    scene.storage.onCall = ({ port }) => {
+      if (port === "wakeUps") throw new OutboxError("unavailable", "queue");
+    };
+    await expect(wakeOrder(scene.context, id("o-1"), ANN)).rejects.toMatchObject({ code: "unavailable" });
+    expect(scene.audit().at(-1)?.outcome).toBe("failed: unavailable: queue");
+  });
+});
+
+describe("lanes", () => {
+  test("keep the order of the results and the bound", async () => {
+    let running = 0;
+    let most = 0;
+    const results = await inLanes([1, 2, 3, 4, 5, 6, 7], 3, async (item) => {
+      most = Math.max(most, ++running);
+      await new Promise((resolve) => setImmediate(resolve));
+      running -= 1;
+      return item * 10;
+    });
+    expect([results, most]).toEqual([[10, 20, 30, 40, 50, 60, 70], 3]);
+  });
+
+  test("begin nothing after a failure, and wait for what runs", async () => {
+    const begun: number[] = [];
+    let ended = 0;
+    const work = inLanes([1, 2, 3, 4], 2, async (item) => {
+      begun.push(item);
+      if (item === 1) throw new Error("no");
+      await new Promise((resolve) => setImmediate(resolve));
+      ended += 1;
+    });
+    await expect(work).rejects.toThrow("no");
+    expect([begun, ended]).toEqual([[1, 2], 1]);
+  });
+});

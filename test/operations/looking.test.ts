@@ -1,0 +1,186 @@
+/** What operators look at: numbers, orders, timelines, dead letters. */
+import { describe, expect, test } from "vitest";
+import { listDeadLetters, showDeadLetter } from "../../src/operations/dead-letters.ts";
+import { listOrders } from "../../src/operations/orders.ts";
+import { pause } from "../../src/operations/pauses.ts";
+import { showOrder } from "../../src/operations/show-order.ts";
+import { readStatus } from "../../src/operations/status.ts";
+import { UNROUTED } from "../../src/core/names.ts";
+import { ANN, id, key, Scene } from "./support.ts";
+
+const PARKED = { status: "parked", attempts: 3, lastError: "Error: 503" } as const;
+
+describe("status", () => {
+  test("counts per subscription, from one listing of each container (§7)", async () => {
+    const scene = new Scene();
+    scene.pending("o-1", 1);
+    scene.pending("o-1", 2);
+    await scene.clock.advance(90_000);
+    scene.pending("o-2", 1, { ...PARKED, nextAttemptMs: scene.clock.now() + 60_000 });
+    scene.blocked("o-2", 1, "x", "billing");
+    scene.deadIndex("o-3", 1, "skip", "x", "billing");
+    await pause(scene.context, { subscription: "billing", orderId: id("o-9") }, ANN);
+    await pause(scene.context, { subscription: "mail" }, ANN);
+    scene.storage.putBlob("events", "junk", new Uint8Array());
+    scene.storage.forgetCalls();
+
+    expect(await readStatus(scene.context)).toEqual({
+      subscriptions: [
+        { subscription: "audit", pending: 3, orders: 2, oldestAgeSeconds: 90, parked: 1, blocked: 0, dead: 0, paused: 0 },
+        { subscription: "billing", pending: 1, orders: 1, oldestAgeSeconds: 0, parked: 0, blocked: 1, dead: 2, paused: 1 },
+        { subscription: "mail", pending: 0, orders: 0, oldestAgeSeconds: undefined, parked: 0, blocked: 0, dead: 0, paused: "all" },
+      ],
+      ordersWithBacklog: 2,
+      foreign: 1,
+    });
+    expect(scene.storage.callCounts()).toEqual({ "blobs.list": 2, "orders.listEntities": 1 });
+  });
+
+  test("a failed attempt does not make an old event young, nor does a clock that is behind make it younger than its blob", async () => {
+    const scene = new Scene();
+    scene.eventId("o-1", 1);
+    await scene.clock.advance(60_000);
+    scene.pending("o-1", 1, { ...PARKED, nextAttemptMs: 1 });
+    expect((await readStatus(scene.context)).subscriptions[0]?.oldestAgeSeconds).toBe(60);
+
+    await scene.clock.advance(30_000);
+    scene.clock.setNow(0);
+    expect((await readStatus(scene.context)).subscriptions[0]?.oldestAgeSeconds).toBe(30);
+  });
+
+  test("nothing at all", async () => {
+    expect(await readStatus(new Scene().context)).toEqual({ subscriptions: [], ordersWithBacklog: 0, foreign: 0 });
+  });
+});
+
+describe("orders list", () => {
+  test("heads with state, age, attempts and lease; the oldest first; by state", async () => {
+    const scene = new Scene();
+    scene.pending("late", 1, { ...PARKED, nextAttemptMs: scene.clock.now() + 60_000 });
+    scene.pending("late", 2);
+    await scene.clock.advance(5_000);
+    scene.pending("new", 1);
+    scene.blocked("dead", 1);
+    await scene.hold("new");
+
+    expect(await listOrders(scene.context)).toMatchObject([
+      {
+        orderId: "late",
+        subscription: "audit",
+        backlog: 2,
+        head: {
+          sequence: 1,
+          ageSeconds: 5,
+          state: "parked",
+          attempts: 3,
+          nextAttemptAt: "2026-01-01T00:01:00.000Z",
+          lastError: "Error: 503",
+        },
+        lease: "none",
+      },
+      { orderId: "dead", backlog: 1, head: { state: "blocked" } },
+      { orderId: "new", backlog: 1, head: { state: "pending" }, lease: "taken" },
+    ]);
+    for (const state of ["parked", "blocked", "pending"] as const) {
+      expect((await listOrders(scene.context, { state })).map(({ head }) => head.state)).toEqual([state]);
+    }
+    expect(await listOrders(scene.context, { subscription: "billing" })).toEqual([]);
+  });
+});
+
+describe("orders show", () => {
+  test("every state that an event can be in, in the words of the seed", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 6);
+    scene.archived("o-1", 1);
+    scene.archived("o-1", 2, { outcome: "discarded", decidedby: "ann", decisionreason: "test" });
+    scene.archived("o-1", 3, { outcome: "dead-lettered" });
+    scene.deadIndex("o-1", 3, "skip", "Error: x");
+    scene.pending("o-1", 4);
+    scene.pending("o-1", 5);
+    scene.pending("o-1", 4, { ...PARKED, nextAttemptMs: scene.clock.now() + 60_000 }, "billing");
+    scene.blocked("o-1", 4, "Error: y", "mail");
+    scene.archived("o-1", 6, { outcome: "unwanted" }, UNROUTED);
+    await scene.progress("o-1", 3);
+    await scene.commit("o-1", 1);
+    await scene.hold("o-1");
+    const shown = await showOrder(scene.context, id("o-1"));
+
+    expect(shown).toMatchObject({ orderId: "o-1", sequence: 7, deleted: false, lease: "taken", progress: { audit: 3 } });
+    expect(shown.timeline.map(({ sequence, subscription, state }) => [sequence, subscription, state])).toEqual([
+      [1, "audit", "Sent"],
+      [2, "audit", "Discarded"],
+      [3, "audit", "Dead"],
+      [4, "audit", "InFlight"],
+      [4, "billing", "Failed"],
+      [4, "mail", "Dead"],
+      [5, "audit", "Pending"],
+      [6, undefined, "Unwanted"],
+      [7, undefined, "Pending"],
+    ]);
+    expect(shown.timeline[1]).toMatchObject({ decision: { action: "discard", actor: "ann", reason: "test" }, type: "step" });
+    expect(shown.timeline[2]).toMatchObject({ lastError: "Error: x", finishedAt: "2026-01-01T00:00:00.000Z" });
+    expect(shown.timeline[4]).toMatchObject({ attempts: 3, nextAttemptAt: "2026-01-01T00:01:00.000Z", lastError: "Error: 503" });
+    for (const entry of shown.timeline) expect(entry).toMatchObject({ type: "step", occurredAt: expect.any(String) });
+  });
+
+  test("an event on its way between two places is shown once", async () => {
+    const scene = new Scene();
+    await scene.commit("o-1", 1);
+    const [row] = scene.storage.rows(key("o-1")).filter(({ rowKey }) => rowKey.startsWith("outbox:"));
+    await scene.committed("o-1", 0);
+    scene.pending("o-1", 1);
+    scene.archived("o-1", 1);
+    scene.storage.putRow(key("o-1"), row!.rowKey, row!.properties);
+
+    expect((await showOrder(scene.context, id("o-1"))).timeline.map(({ state }) => state)).toEqual(["Sent"]);
+  });
+
+  test("an order that is not there; an event that can't be read", async () => {
+    const scene = new Scene();
+    expect(await showOrder(scene.context, id("o-1"))).toMatchObject({ sequence: undefined, lease: "none", timeline: [] });
+
+    scene.pending("o-1", 1);
+    const [entry] = scene.storage.blobEntries("events");
+    scene.storage.putBlob("events", entry![0], new Uint8Array([0xff]), entry![1].metadata);
+    expect((await showOrder(scene.context, id("o-1"))).timeline).toMatchObject([{ sequence: 1, type: undefined, occurredAt: undefined }]);
+  });
+});
+
+describe("dead letters", () => {
+  test("are listed with their errors grouped, the most frequent group first", async () => {
+    const scene = new Scene();
+    scene.blocked("o-2", 1, "Error: timeout after 30 s");
+    scene.blocked("o-1", 4, 'Error: no carrier "DHL"');
+    scene.blocked("o-1", 2, "Error: timeout after 7 s", "billing");
+    scene.storage.putBlob("dead", "audit/junk", new Uint8Array());
+    const { letters, groups, foreign } = await listDeadLetters(scene.context);
+
+    expect(letters.map(({ orderId, sequence }) => [orderId, sequence])).toEqual([
+      ["o-1", 2],
+      ["o-1", 4],
+      ["o-2", 1],
+    ]);
+    expect(groups).toEqual([
+      { group: "Error: timeout after # s", count: 2, orders: 2, subscriptions: ["audit", "billing"] },
+      { group: "Error: no carrier …", count: 1, orders: 1, subscriptions: ["audit"] },
+    ]);
+    expect(foreign).toEqual(["audit/junk"]);
+  });
+
+  test("one is shown with its history, its event's exact text, and what is decided", async () => {
+    const scene = new Scene();
+    scene.blocked("o-1", 1);
+    const target = { subscription: "audit", orderId: id("o-1"), id: scene.eventId("o-1", 1) };
+    expect(await showDeadLetter(scene.context, target)).toEqual({
+      letter: expect.objectContaining({ reason: "Error: no such carrier 17", history: [expect.objectContaining({ starts: 33 })] }),
+      eventText: new TextDecoder().decode(scene.bytes("o-1", 1)),
+    });
+
+    scene.pending("o-1", 1, { status: "blocked", decision: { action: "redrive", actor: "ann", reason: "r", at: "2026" } });
+    expect((await showDeadLetter(scene.context, target)).decision).toMatchObject({ actor: "ann" });
+    scene.storage.putBlob("events", scene.name("o-1", 1), new Uint8Array([0xff, 0xfe]));
+    expect(await showDeadLetter(scene.context, target)).toMatchObject({ eventText: undefined, eventBase64: "//4=" });
+    await expect(showDeadLetter(scene.context, { ...target, subscription: "billing" })).rejects.toMatchObject({ code: "not-found" });
+  });
+});

@@ -1,0 +1,160 @@
+/** F4, F9: an event that its stream has skipped can be redriven, out of order, when that is asked for. */
+import { describe, expect, test } from "vitest";
+import { OutboxError } from "../../src/core/errors.ts";
+import { PermanentError } from "../../src/core/retry.ts";
+import { decideMany, decideOrder } from "../../src/operations/decide-many.ts";
+import { listDeadLetters } from "../../src/operations/dead-letters.ts";
+import { verifyOrder } from "../../src/operations/verify.ts";
+import { parseOrderId } from "../../src/core/order-id.ts";
+import { Scene } from "../worker/round-support.ts";
+
+const OPERATOR = { actor: "kim", reason: "the partner wants it after all" };
+const ORDER = parseOrderId("o-1");
+
+/** E1 of `erp` was skipped, E2 has run; `mail` has had both. */
+async function skipped(): Promise<{ scene: Scene; round: () => Promise<void> }> {
+  const scene = new Scene();
+  const subscriptions = [scene.subscription("erp", { retry: { onDead: "skip" } }), scene.subscription("mail")];
+  scene.onHandle = (entry) => {
+    if (entry === "erp E1") throw new PermanentError("no such customer");
+  };
+  await scene.commit("o-1", [1, 2]);
+  const worker = scene.worker(subscriptions);
+  await worker.handle("o-1");
+  expect(scene.log.toSorted()).toEqual(["erp E1", "erp E2", "mail E1", "mail E2"]);
+  scene.onHandle = () => undefined;
+  scene.log.length = 0;
+  return { scene, round: async () => void (await worker.handle("o-1")) };
+}
+
+describe("redrive of a skipped dead letter", () => {
+  test("F4: is refused without the flag", async () => {
+    const { scene, round } = await skipped();
+    const [result] = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR);
+    expect(result?.outcome).toBe("skipped");
+    await round();
+    expect(scene.log).toEqual([]);
+  });
+
+  test("F9: with the flag it runs once, for its subscription alone, as a new event that names the old one", async () => {
+    const { scene, round } = await skipped();
+    const [before] = (await listDeadLetters(scene)).letters;
+    const replays: unknown[] = [];
+    scene.onEvent = (event) => void replays.push([event.sequence, event.replayOf, event.replayFor]);
+    const [result] = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    expect(result).toMatchObject({ outcome: "recorded" });
+    expect(result?.message).toContain("out of order");
+    await round();
+    await round();
+    expect(scene.log).toEqual(["erp E1"]);
+    expect(replays).toEqual([[3, before?.id, "erp"]]);
+    expect((await listDeadLetters(scene)).letters).toEqual([]);
+    expect((await verifyOrder(scene, ORDER)).findings).toEqual([]);
+  });
+
+  test("F4: killed in between and repeated, it is committed once", async () => {
+    const { scene, round } = await skipped();
+    let down = true;
+    scene.storage.onCall = ({ port, method, args }) => {
+      if (down && port === "blobs" && method === "delete" && args[0] === "dead") throw new OutboxError("unavailable", "gone");
+    };
+    await expect(decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true })).rejects.toMatchObject({
+      code: "unavailable",
+    });
+    down = false;
+    await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    await round();
+    expect(scene.log).toEqual(["erp E1"]);
+  });
+
+  test("C2: an answer that was lost does not double it", async () => {
+    const { scene, round } = await skipped();
+    let lost = false;
+    scene.storage.onCall = ({ method }) => {
+      if (method !== "commit" || lost) return undefined;
+      lost = true;
+      return "lose-response";
+    };
+    await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    await round();
+    expect(scene.log).toEqual(["erp E1"]);
+  });
+
+  test("H10: of a redrive and a discard at once, one is in force", async () => {
+    const { scene, round } = await skipped();
+    const all = await Promise.all([
+      decideMany(scene, "discard", {}, { actor: "bob", reason: "no" }),
+      decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true }),
+    ]);
+    const outcomes = all.flatMap(({ results }) => results.map(({ outcome }) => outcome));
+    expect(outcomes.filter((outcome) => outcome === "recorded" || outcome === "dismissed")).toHaveLength(1);
+    await round();
+    expect(scene.log).toHaveLength(outcomes.includes("recorded") ? 1 : 0);
+  });
+
+  test("H10: a discard that died before it tidied up stands against a redrive, and the other way round", async () => {
+    for (const first of ["discard", "redrive"] as const) {
+      const { scene } = await skipped();
+      let down = true;
+      scene.storage.onCall = ({ port, method, args }) => {
+        if (down && port === "blobs" && method === "delete" && args[0] === "dead") throw new OutboxError("unavailable", "gone");
+      };
+      const decideFirst = decideOrder(scene, first, { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+      await expect(decideFirst).rejects.toMatchObject({ code: "unavailable" });
+      down = false;
+      const other = first === "discard" ? "redrive" : "discard";
+      const [result] = await decideOrder(scene, other, { orderId: ORDER }, { actor: "bob", reason: "no" }, { outOfOrder: true });
+      expect(result?.outcome).toBe(first === "discard" ? "finished" : "already-decided");
+      expect(result?.message).toContain("kim");
+      expect((await listDeadLetters(scene)).letters).toHaveLength(1);
+    }
+  });
+
+  test("the letter stays until the wake-up is sent", async () => {
+    const { scene, round } = await skipped();
+    let down = true;
+    scene.storage.onCall = ({ port }) => {
+      if (down && port === "wakeUps") throw new OutboxError("unavailable", "gone");
+    };
+    const redrive = (): ReturnType<typeof decideMany> => decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+    expect((await redrive()).results).toMatchObject([{ outcome: "failed", message: expect.stringContaining("wake-up") }]);
+    expect((await listDeadLetters(scene)).letters).toHaveLength(1);
+    down = false;
+    expect((await redrive()).results).toMatchObject([{ outcome: "recorded" }]);
+    await round();
+    expect(scene.log).toEqual(["erp E1"]);
+  });
+
+  test("a letter whose event is lost is neither redriven nor dismissed, and stops no other", async () => {
+    const { scene } = await skipped();
+    const [name] = scene.storage.blobEntries("archive").find(([each]) => each.startsWith("erp/"))!;
+    await scene.storage.blobs.delete("archive", [name]);
+    expect((await decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true })).results).toMatchObject([{ outcome: "failed" }]);
+    expect((await decideMany(scene, "discard", {}, OPERATOR)).results).toMatchObject([
+      { outcome: "failed", message: expect.stringContaining("verify") },
+    ]);
+    expect((await listDeadLetters(scene)).letters).toHaveLength(1);
+  });
+
+  test("H10: an operator who dies at any call and repeats the command has it run once, and no letter is left", async () => {
+    for (let dieAt = 1; ; dieAt++) {
+      const { scene, round } = await skipped();
+      let calls = 0;
+      let down = true;
+      scene.storage.onCall = () => {
+        if (down && ++calls >= dieAt) throw new OutboxError("unavailable", "gone");
+      };
+      const redrive = (): ReturnType<typeof decideMany> => decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+      await redrive().catch(() => undefined);
+      const died = calls >= dieAt;
+      down = false;
+      // No letter left: then the wake-up is on its way.
+      const { results } = await redrive();
+      expect(results.length === 1 || scene.storage.messages().length > 0).toBe(true);
+      await round();
+      expect(scene.log).toEqual(["erp E1"]);
+      expect((await listDeadLetters(scene)).letters).toEqual([]);
+      if (!died) break;
+    }
+  });
+});
