@@ -217,9 +217,9 @@ export class Round {
     const { storage, logger } = this.#options;
     const { events } = await listPending(storage.blobs, name, this.#input.order, logger);
     for (const { sequence } of events) sequences.add(sequence);
-    const { ghosts, pending } = splitGhosts(events, known(this.#writer.written, name) ?? NEW_STREAM);
-    for (const ghost of ghosts) this.#archiver.add({ subscription: name, ...ghostEnd(ghost) });
     let progress = known(this.#writer.written, name) ?? NEW_STREAM;
+    const { ghosts, pending } = splitGhosts(events, progress);
+    for (const ghost of ghosts) this.#archiver.add({ subscription: name, ...ghostEnd(ghost) });
     const last = pending.at(-1)?.sequence ?? 0;
     if (last > progress.relayed) progress = { ...progress, relayed: last };
     for (const event of pending) {
@@ -417,11 +417,7 @@ export class Round {
     }
     stream.finish(head);
     // W2: the commit point. Only when this is durable may the next event start, or the archive be written.
-    await this.#writer.update((progress) => ({
-      clean: this.#isClean() ? this.#seen : progress.clean,
-      relayed: Math.max(progress.relayed, this.#seen),
-      streams: this.#streamProgress(progress),
-    }));
+    await this.#recordProgress();
     this.#handled += 1;
     this.#archiver.add({ subscription: stream.name, ...end.event });
   }
@@ -447,18 +443,19 @@ export class Round {
     const { streams } = this.#writer.written;
     const unknown = this.#streams.some(({ name, progress }) => progress.relayed > (streams[name]?.relayed ?? 0));
     if (!unknown || this.#failure !== undefined || this.#input.lease.lost.aborted) return;
-    await this.#writer.update((progress) => ({
-      ...progress,
-      relayed: Math.max(progress.relayed, this.#seen),
-      streams: this.#streamProgress(progress),
-    }));
+    await this.#recordProgress();
   }
 
   /** Nothing to run, but the progress does not say so yet: events that nobody wants, or what a crash left finished. */
   async #recordClean(): Promise<void> {
     if (!this.#isClean() || this.#writer.written.clean >= this.#seen) return;
-    await this.#writer.update((progress) => ({
-      clean: this.#seen,
+    await this.#recordProgress();
+  }
+
+  /** Everything as it stands, once all that was pending is listed and relayed. */
+  #recordProgress(): Promise<void> {
+    return this.#writer.update((progress) => ({
+      clean: this.#isClean() ? this.#seen : progress.clean,
       relayed: Math.max(progress.relayed, this.#seen),
       streams: this.#streamProgress(progress),
     }));
