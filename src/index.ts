@@ -49,7 +49,7 @@ export type { DeadLetterPolicy, RetryOptions, RetryPolicy } from "./core/retry.t
 
 // Healing by itself
 export { createSweeper } from "./operations/sweep.ts";
-export type { Sweeper, SweeperOptions, SweepResult } from "./operations/sweep.ts";
+export type { Sweeper, SweeperOptions, SweepOptions, SweepResult } from "./operations/sweep.ts";
 export type { ForeignNames } from "./operations/stream-heads.ts";
 export type { SubscriptionFigures } from "./operations/metrics.ts";
 export { createReconciler } from "./operations/reconcile.ts";
@@ -67,9 +67,9 @@ export type { PriceClass, StorageCall, StorageService } from "./storage/call-cou
 // Operating: what the commands of `ordered-outbox` do
 export type { OperationsContext, Operator } from "./operations/context.ts";
 export { readStatus } from "./operations/status.ts";
-export type { Status, SubscriptionStatus } from "./operations/status.ts";
+export type { Status, SubscriptionStatus, UnrelayedStatus } from "./operations/status.ts";
 export { listOrders } from "./operations/orders.ts";
-export type { ListedOrder, OrderHead } from "./operations/orders.ts";
+export type { HeadState, ListedOrder, OrderHead, OrderListFilter, OrderListing } from "./operations/orders.ts";
 export { showOrder } from "./operations/show-order.ts";
 export type { ShownEvent, ShownOrder } from "./operations/show-order.ts";
 export type { TimelineEntry, TimelineState } from "./operations/timeline.ts";
@@ -86,7 +86,7 @@ export { listPauses, pause, resume } from "./operations/pauses.ts";
 export type { PauseResult, PauseTarget, ResumeResult } from "./operations/pauses.ts";
 export type { Pause } from "./core/controls.ts";
 export { wakeOrder } from "./operations/wake.ts";
-export type { WakeResult } from "./operations/wake.ts";
+export type { WakeOptions, WakeResult } from "./operations/wake.ts";
 export { unlockOrder } from "./operations/unlock.ts";
 export type { UnlockResult } from "./operations/unlock.ts";
 export { verifyAll, verifyOrder } from "./operations/verify.ts";

@@ -1,6 +1,8 @@
 /** `ordered-outbox dead`: dead letters, one or many (F3, F4). */
 import type { Command } from "commander";
-import { OutboxError, printable } from "../core/errors.ts";
+import { counted } from "../core/counted.ts";
+import { MAX_ERROR_GROUP_LENGTH } from "../core/dead-letter.ts";
+import { oneLine, OutboxError, printable } from "../core/errors.ts";
 import { assertSubscriptionName } from "../core/names.ts";
 import { parseOrderId } from "../core/order-id.ts";
 import {
@@ -13,7 +15,7 @@ import {
 import { decideMany, decideOrder, discardPending, type DecideManyResult } from "../operations/decide-many.ts";
 import type { Operator } from "../operations/context.ts";
 import type { DecisionAction, DecisionResult } from "../operations/decide.ts";
-import { durationArgument, eventIdOption, wholeNumberArgument } from "./arguments.ts";
+import { eventIdOption, numberOption, spanOption, subscriptionOption } from "./arguments.ts";
 import { EXIT } from "./exit.ts";
 import {
   addDryRunOption,
@@ -24,7 +26,7 @@ import {
   type CommandContext,
   type OperationOptions,
 } from "./operation.ts";
-import { duration, facts, table } from "./output.ts";
+import { duration, escaped, facts, MAX_FACT_LENGTH, table } from "./output.ts";
 
 interface FilterOptions {
   readonly subscription?: string;
@@ -59,14 +61,16 @@ export function addDeadCommands(program: Command): void {
   );
 }
 
+const AGE = { min: 0, max: 3_650 * 86_400_000, default: "any age" } as const;
+
 function addFilterOptions(command: Command): Command {
   return command
     .option("--subscription <name>", "only this subscription")
     .option("--type <type>", "only this event type")
     .option("--error <text>", "only if the reason contains this text, in any case")
     .option("--group <text>", "only this group of errors, as `dead list` shows it")
-    .option("--older-than <span>", "only if dead for longer, like 15m, 2h or 7d", durationArgument)
-    .option("--younger-than <span>", "only if dead for at most this long", durationArgument);
+    .addOption(spanOption("--older-than <span>", "only if dead for longer, like 15m, 2h or 7d", AGE))
+    .addOption(spanOption("--younger-than <span>", "only if dead for at most this long", AGE));
 }
 
 function addList(dead: Command): void {
@@ -78,7 +82,12 @@ function addList(dead: Command): void {
     if (letters.length === 0) return { json, text: "No dead letters." };
     const overview = table(
       ["COUNT", "ORDERS", "SUBSCRIPTIONS", "ERROR GROUP"],
-      groups.map(({ group, count, orders, subscriptions }) => [count, orders, subscriptions.join(","), group]),
+      groups.map(({ group, count, orders, subscriptions }) => [
+        count,
+        orders,
+        subscriptions.join(","),
+        escaped(group, MAX_ERROR_GROUP_LENGTH),
+      ]),
     );
     return { json, text: `${letterTable(letters)}\n\n${overview}` };
   });
@@ -96,7 +105,7 @@ function letterTable(letters: readonly ListedDeadLetter[]): string {
       letter.attempts,
       letter.policy,
       letter.id,
-      letter.reason,
+      escaped(letter.reason),
     ]),
   );
 }
@@ -109,14 +118,22 @@ function addShow(dead: Command): void {
     .option("--subscription <name>", "needed if the order has several")
     .option("--event <id>", "needed if the order has several");
   addOperation<OneOptions, [string]>(show, async (context, options, order) => {
-    const filter = { orderId: parseOrderId(order), subscription: options.subscription, id: eventIdOption(options.event) };
+    const filter = {
+      orderId: parseOrderId(order),
+      subscription: subscriptionOption(options.subscription),
+      id: eventIdOption(options.event),
+    };
     const { letters } = await listDeadLetters(context, filter);
     const [letter, ...more] = letters;
-    if (letter === undefined) throw new OutboxError("not-found", `order ${printable(order)} has no such dead letter`);
+    if (letter === undefined)
+      throw new OutboxError(
+        "not-found",
+        `order ${printable(order)} has no such dead letter: \`ordered-outbox dead list\` has those there are`,
+      );
     if (more.length > 0) {
       throw new OutboxError(
         "invalid-option",
-        `order ${printable(order)} has ${letters.length} dead letters: name one with --event and --subscription`,
+        `order ${printable(order)} has ${counted(letters.length, "dead letter")}: name one with --event and --subscription`,
       );
     }
     const shown = await showDeadLetter(context, letter);
@@ -130,17 +147,17 @@ function shownText({ letter, eventText, eventBase64, decision }: ShownDeadLetter
     Subscription: letter.subscription,
     Event: `${letter.id}, sequence ${letter.sequence}, type ${letter.type ?? "unknown"}`,
     "Died at": letter.diedAt,
-    Reason: letter.reason,
+    Reason: escaped(letter.reason, MAX_FACT_LENGTH),
     Attempts: letter.attempts,
     Policy: letter.policy === "skip" ? "skip: the stream has gone on" : "block: the stream waits",
     Decision: decision === undefined ? undefined : `${decision.action} by ${decision.actor} at ${decision.at}: ${decision.reason}`,
   });
   const history = table(
     ["UNTIL", "STARTS", "ERROR"],
-    letter.history.map(({ at, starts, error }) => [at, starts, error]),
+    letter.history.map(({ at, starts, error }) => [at, starts, escaped(error)]),
   );
   const content = eventText ?? (eventBase64 === undefined ? "its blob is gone" : `(no UTF-8, base64) ${eventBase64}`);
-  return `${head}\n\n${history}\n\n${printable(content, content.length)}`;
+  return `${head}\n\n${history}\n\n${oneLine(content, Number.POSITIVE_INFINITY)}`;
 }
 
 function addDecide(dead: Command, action: DecisionAction, description: string): void {
@@ -148,7 +165,13 @@ function addDecide(dead: Command, action: DecisionAction, description: string): 
     .argument("[order]", "OrderId: what waits in this order; without it, the dead letters that the filters find")
     .option("--event <id>", "only this event of the order")
     .option("--all", "all dead letters, without a filter")
-    .option("--limit <count>", "decide at most so many; the same command goes on with the rest", wholeNumberArgument);
+    .addOption(
+      numberOption("--limit <count>", "decide at most so many; the same command goes on with the rest", {
+        min: 1,
+        max: 1_000_000_000,
+        default: "all",
+      }),
+    );
   if (action === "redrive") command.option("--out-of-order", "also those that their streams have skipped, after later events");
   if (action === "discard") {
     command.option("--pending", "all pending events of the subscription that --subscription names, as when it is gone from the code");
@@ -166,7 +189,11 @@ function addDecide(dead: Command, action: DecisionAction, description: string): 
       }
       if (order !== undefined) {
         refuseFilters(options, "is for many orders: leave the order out, or the option");
-        const one = { orderId: parseOrderId(order), subscription: options.subscription, id: eventIdOption(options.event) };
+        const one = {
+          orderId: parseOrderId(order),
+          subscription: subscriptionOption(options.subscription),
+          id: eventIdOption(options.event),
+        };
         return answer(action, { results: await decideOrder(context, action, one, operator, given), left: 0 });
       }
       if (options.event !== undefined) throw new OutboxError("invalid-option", "--event needs the order");
@@ -214,12 +241,19 @@ function answer(
   const inForce = ({ outcome, decision }: DecisionResult): boolean =>
     ["recorded", "would-record", "dismissed"].includes(outcome) || (outcome === "already-decided" && decision?.action === action);
   const failed = results.filter((result) => !inForce(result)).length;
-  const rows = results.map(({ orderId, subscription, id, outcome, message }) => [orderId, subscription, id, outcome, message]);
+  const rows = results.map(({ orderId, subscription, id, outcome, message }) => [orderId, subscription, id, outcome, escaped(message)]);
   const summary = `${results.length - failed} of ${results.length} in force${left === 0 ? "" : `, ${left} not looked at: repeat the command`}.`;
   const list = rows.length === 0 ? "" : `${table(["ORDER", "SUBSCRIPTION", "EVENT", "OUTCOME", "WHAT"], rows)}\n\n`;
   return { json: { results, left }, text: `${list}${summary}`, status: failed === 0 ? EXIT.ok : EXIT.failed };
 }
 
 function filterOf({ subscription, type, error, group, olderThan, youngerThan }: FilterOptions): DeadLetterFilter {
-  return { subscription, type, errorText: error, group, olderThanMs: olderThan, youngerThanMs: youngerThan };
+  return {
+    subscription: subscriptionOption(subscription),
+    type,
+    errorText: error,
+    group,
+    olderThanMs: olderThan,
+    youngerThanMs: youngerThan,
+  };
 }

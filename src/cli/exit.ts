@@ -25,6 +25,12 @@ const HINTS: Partial<Record<ErrorCode, string>> = {
   forbidden: "sign in, and give the identity the data roles for blobs, queues and tables of this account; or the key is wrong",
   unavailable: "check the account's name, network rules and state, then try again",
   timeout: "check the network to the account, then try again",
+  conflict: "repeat the command: what it has done is not done again",
+  aborted: "repeat the command: it goes on",
+  corrupt: "`ordered-outbox verify` names what is wrong with the order",
+  storage: "look at the status in the message and at the account's settings, then try again",
+  "invalid-option": "`ordered-outbox <command> --help` has what is allowed",
+  bug: "report it, with this line",
 };
 
 export function exitStatusOf(error: unknown): ExitStatus {
@@ -73,10 +79,16 @@ export async function exit(status: ExitStatus): Promise<never> {
   process.exit(status);
 }
 
-function hintFor(error: unknown): string | undefined {
-  if (!isOutboxError(error)) return undefined;
+/** The next step, where the message does not say it. */
+export function hintFor(error: unknown): string | undefined {
+  if (!isOutboxError(error)) return isOfTheSystem(error) ? undefined : "this is not foreseen: report it, with this line";
   // What the service does not find is a container, queue or table; what we do not find says so itself.
   return error.code === "not-found" && error.details.status === undefined ? undefined : HINTS[error.code];
+}
+
+/** A port in use, a file that can't be opened: Node's own message says what it is. */
+function isOfTheSystem(error: unknown): boolean {
+  return error instanceof Error && "code" in error;
 }
 
 function causeOf(error: unknown): { readonly cause?: string } {

@@ -1,8 +1,9 @@
 #!/usr/bin/env node
 /** The `ordered-outbox` command. */
 import { readFileSync } from "node:fs";
-import { EXIT, exit, exitStatusOf } from "./exit.ts";
+import { EXIT, exit } from "./exit.ts";
 import { createProgram } from "./program.ts";
+import { reportUsageError } from "./usage-error.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
@@ -13,9 +14,10 @@ if (Number(process.versions.node.split(".", 1)[0]) < MIN_NODE_MAJOR) {
   await exit(EXIT.usage);
 }
 
+const words = process.argv.slice(2);
+const program = createProgram(version, words);
 try {
-  await createProgram(version).parseAsync();
+  await program.parseAsync();
 } catch (error) {
-  // Commander has printed what is wrong with the command line, or the help.
-  await exit(exitStatusOf(error));
+  await exit(reportUsageError(program, error, words));
 }

@@ -8,7 +8,7 @@ import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
 import { systemClock } from "../system/clock.ts";
 import { watchStopSignals } from "../system/stop-signals.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
-import { action, exit, EXIT, type ExitStatus, type OutputOptions } from "./exit.ts";
+import { action, exit, EXIT, hintFor, type ExitStatus, type OutputOptions } from "./exit.ts";
 import { jsonDocument } from "./output.ts";
 
 export interface OperationOptions extends ConnectionOptions, OutputOptions {
@@ -69,8 +69,20 @@ export function addOperation<Options extends OperationOptions, Arguments extends
 }
 
 /** What `--json` prints instead of an answer; the log on stderr has more. */
-function failure(error: unknown): { readonly error: { readonly code: string; readonly message: string } } {
-  return { error: { code: isOutboxError(error) ? error.code : "unexpected", message: describeError(error) } };
+function failure(error: unknown): { readonly error: { readonly code: string; readonly message: string; readonly hint?: string } } {
+  const hint = hintFor(error);
+  const code = isOutboxError(error) ? error.code : "unexpected";
+  return { error: { code, message: describeError(error), ...(hint === undefined ? {} : { hint }) } };
+}
+
+/** What `work` does not find is told together with what this command can do about it. Storage that is not there is another matter. */
+export async function advising<Result>(advice: string, work: () => Promise<Result>): Promise<Result> {
+  try {
+    return await work();
+  } catch (error) {
+    if (!isOutboxError(error, "not-found") || error.details.status !== undefined) throw error;
+    throw new OutboxError("not-found", `${error.message.slice("not-found: ".length)}. ${advice}`);
+  }
 }
 
 /** @param reason `required`, or what it is when none is given */

@@ -1,32 +1,45 @@
 /** `ordered-outbox orders list` and `orders show`: the orders behind the numbers. */
 import { Option, type Command } from "commander";
 import { parseOrderId } from "../core/order-id.ts";
-import type { PendingState } from "../core/pending-event.ts";
-import { listOrders } from "../operations/orders.ts";
+import { listOrders, type HeadState } from "../operations/orders.ts";
+import { unknownOrder } from "../operations/order-trace.ts";
 import { showOrder, type ShownEvent } from "../operations/show-order.ts";
+import { subscriptionOption } from "./arguments.ts";
 import { addOperation, type OperationOptions } from "./operation.ts";
-import { duration, facts, table } from "./output.ts";
+import { outboxPagesOption, STOPPED_EARLY } from "./outbox-pages.ts";
+import { duration, escaped, facts, table } from "./output.ts";
 
 interface ListOptions extends OperationOptions {
   readonly pending?: boolean;
   readonly parked?: boolean;
   readonly blocked?: boolean;
+  readonly unrelayed?: boolean;
+  readonly maxPages?: number;
   readonly subscription?: string;
 }
 
 export function addOrdersCommands(program: Command): void {
-  const orders = program.command("orders").description("orders with pending events, and the timeline of one");
+  const orders = program.command("orders").description("orders with pending or unrelayed events, and the timeline of one");
   const list = orders
     .command("list")
-    .description("orders with pending events, the oldest first")
-    .addOption(new Option("--pending", "only those whose head may run").conflicts(["parked", "blocked"]))
-    .addOption(new Option("--parked", "only those whose head waits for its next attempt").conflicts(["pending", "blocked"]))
-    .addOption(new Option("--blocked", "only those whose head is a dead letter").conflicts(["pending", "parked"]))
-    .option("--subscription <name>", "only this subscription");
+    .description("orders with pending or unrelayed events, the oldest first")
+    .addOption(new Option("--pending", "only those whose head may run").conflicts(["parked", "blocked", "unrelayed"]))
+    .addOption(new Option("--parked", "only those whose head waits for its next attempt").conflicts(["pending", "blocked", "unrelayed"]))
+    .addOption(new Option("--blocked", "only those whose head is a dead letter").conflicts(["pending", "parked", "unrelayed"]))
+    .addOption(
+      new Option("--unrelayed", "only those with events that no worker has relayed yet").conflicts([
+        "pending",
+        "parked",
+        "blocked",
+        "subscription",
+      ]),
+    )
+    .option("--subscription <name>", "only this subscription; leaves out what is not relayed")
+    .addOption(outboxPagesOption());
   addOperation<ListOptions>(list, async (context, options) => {
-    const { subscription } = options;
-    const listed = await listOrders(context, { state: stateOf(options), subscription });
-    const rows = listed.map(({ orderId, subscription: name, backlog, head, lease }) => [
+    const { subscription, maxPages } = options;
+    const listed = await listOrders(context, { state: stateOf(options), subscription: subscriptionOption(subscription), maxPages });
+    const rows = listed.orders.map(({ orderId, subscription: name, backlog, head, lease }) => [
       orderId,
       name,
       backlog,
@@ -36,19 +49,21 @@ export function addOrdersCommands(program: Command): void {
       head.attempts,
       head.nextAttemptAt,
       lease === "taken" ? "held" : "free",
-      head.lastError,
+      escaped(head.lastError),
     ]);
     const headings = ["ORDER", "SUBSCRIPTION", "BACKLOG", "HEAD", "AGE", "STATE", "ATTEMPTS", "NEXT ATTEMPT", "LEASE", "LAST ERROR"];
-    return { json: { orders: listed }, text: rows.length === 0 ? "No such orders." : table(headings, rows) };
+    const text = rows.length === 0 ? "No such orders." : table(headings, rows);
+    return { json: listed, text: listed.complete ? text : `${text}\n\n${STOPPED_EARLY}` };
   });
 
   const show = orders.command("show").description("every event of an order that storage still knows").argument("<order>", "OrderId");
   addOperation<OperationOptions, [string]>(show, async (context, _options, orderId) => {
     const shown = await showOrder(context, parseOrderId(orderId));
+    if (shown.sequence === undefined && shown.timeline.length === 0 && shown.lease === "none") throw unknownOrder(shown.orderId);
     const head = facts({
       Order: shown.orderId,
-      "Last event": shown.sequence === undefined ? "there is no such order" : `${shown.sequence}${shown.deleted ? ", deleted" : ""}`,
-      Lease: shown.lease === "taken" ? "held by a worker" : "free",
+      "Last event": shown.sequence === undefined ? "its entity is gone" : `${shown.sequence}${shown.deleted ? ", deleted" : ""}`,
+      Lease: shown.lease === "taken" ? `held by a worker${shown.heldSince === undefined ? "" : ` since ${shown.heldSince}`}` : "free",
     });
     return { json: shown, text: shown.timeline.length === 0 ? head : `${head}\n\n${timeline(shown.timeline)}` };
   });
@@ -74,14 +89,15 @@ function timeline(entries: readonly ShownEvent[]): string {
     entry.attempts,
     entry.occurredAt,
     entry.finishedAt ?? entry.nextAttemptAt,
-    entry.lastError,
+    escaped(entry.lastError),
     entry.id,
   ]);
   return table(headings, rows);
 }
 
-function stateOf({ pending, parked, blocked }: ListOptions): PendingState["status"] | undefined {
+function stateOf({ pending, parked, blocked, unrelayed }: ListOptions): HeadState | undefined {
   if (pending === true) return "pending";
   if (parked === true) return "parked";
+  if (unrelayed === true) return "unrelayed";
   return blocked === true ? "blocked" : undefined;
 }

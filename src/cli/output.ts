@@ -2,16 +2,38 @@
  * What commands print on stdout. Nothing from storage is printed as it is: an OrderId or an error with line breaks or escape sequences in it
  * must neither forge a line nor drive the terminal.
  */
-import { printable } from "../core/errors.ts";
+import { oneLine, printable } from "../core/errors.ts";
+import { printableJson } from "../core/printable-json.ts";
 
-export type Cell = string | number | undefined;
+/** A text that was made of printable pieces, or described, before: see {@link escaped}. */
+interface Escaped {
+  readonly text: string;
+  readonly maxLength: number;
+}
+
+export type Cell = string | number | Escaped | undefined;
 
 /** Longer cells are cut, so that a line stays a line. */
 const MAX_CELL_LENGTH = 100;
+export const MAX_FACT_LENGTH = 1_000;
+
+/**
+ * For a text in which what came from outside is escaped already, as in every stored error and message: it is not escaped twice.
+ *
+ * @param maxLength default {@link MAX_CELL_LENGTH}
+ */
+export function escaped(text: string | undefined, maxLength: number = MAX_CELL_LENGTH): Escaped | undefined {
+  return text === undefined ? undefined : { text, maxLength };
+}
+
+function cellText(cell: Cell, maxLength: number): string {
+  if (cell === undefined) return "-";
+  return typeof cell === "object" ? oneLine(cell.text, cell.maxLength) : printable(String(cell), maxLength);
+}
 
 /** Rows under their headings, in aligned columns; `-` for what is undefined. Numbers are aligned to the right. */
 export function table(headings: readonly string[], rows: readonly (readonly Cell[])[]): string {
-  const cells = [headings, ...rows].map((row) => row.map((cell) => (cell === undefined ? "-" : printable(String(cell), MAX_CELL_LENGTH))));
+  const cells = [headings, ...rows].map((row) => row.map((cell) => cellText(cell, MAX_CELL_LENGTH)));
   const widths = headings.map((_, column) => Math.max(...cells.map((row) => lengthOf(row[column] ?? ""))));
   const numeric = headings.map((_, column) => rows.length > 0 && rows.every((row) => typeof (row[column] ?? 0) === "number"));
   const line = (row: readonly string[]): string =>
@@ -35,16 +57,13 @@ function lengthOf(text: string): number {
 export function facts(entries: Readonly<Record<string, Cell>>): string {
   const width = Math.max(...Object.keys(entries).map((name) => name.length));
   return Object.entries(entries)
-    .map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${value === undefined ? "-" : printable(String(value), 1_000)}`)
+    .map(([name, value]) => `${`${name}:`.padEnd(width + 1)} ${cellText(value, MAX_FACT_LENGTH)}`)
     .join("\n");
 }
 
-/** One JSON document. Characters that a terminal might act upon are escaped; the values stay what they are. */
+/** One JSON document, the values as they are. */
 export function jsonDocument(value: unknown): string {
-  return JSON.stringify(value, undefined, 2).replace(
-    /[\u007F-\u009F\u200E\u200F\u2028-\u202E\u2066-\u2069]/g,
-    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return printableJson(value, 2);
 }
 
 /** A time span in its two biggest units: `3d 4h`, `5m 2s`, `0s`. */
@@ -71,9 +90,9 @@ export function commandLine(args: readonly string[]): string {
 
 function shellQuoted(text: string): string {
   if (/^[\w.:/@%+=,-]+$/.test(text)) return text;
-  if (printable(text, text.length) === text) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const escaped = text
+  if (oneLine(text, text.length) === text) return `'${text.replaceAll("'", `'\\''`)}'`;
+  const quoted = text
     .replace(/[\\']/g, "\\$&")
     .replace(/[^\x20-\x7E]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  return `$'${escaped}'`;
+  return `$'${quoted}'`;
 }

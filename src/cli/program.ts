@@ -7,15 +7,22 @@ import { addOrdersCommands } from "./orders.ts";
 import { addPauseCommands } from "./pause.ts";
 import { addSetupCommand } from "./setup.ts";
 import { addStatusCommand } from "./status.ts";
+import { isJsonWanted } from "./usage-error.ts";
 import { addVerifyCommand } from "./verify.ts";
 import { addWakeCommands } from "./wake.ts";
 import { addWorkCommand } from "./work.ts";
 
-export function createProgram(version: string): Command {
+/** @param words of the command line, without interpreter and script; only for what is printed of errors */
+export function createProgram(version: string, words: readonly string[] = []): Command {
   const program = new Command("ordered-outbox")
     .description("Ordered event processing on one Azure Storage account")
     .version(version)
-    .exitOverride();
+    .exitOverride()
+    .configureOutput({
+      // Errors are told by reportUsageError; what is left is help that nobody asked for.
+      outputError: () => {},
+      writeErr: (text) => void (isJsonWanted(words) || process.stderr.write(text)),
+    });
   addSetupCommand(program);
   addWorkCommand(program);
   addStatusCommand(program);

@@ -1,13 +1,22 @@
 /** `ordered-outbox status`: how much waits where. */
 import type { Command } from "commander";
-import { readStatus } from "../operations/status.ts";
-import { addOperation } from "./operation.ts";
+import { readStatus, type UnrelayedStatus } from "../operations/status.ts";
+import { counted } from "../core/counted.ts";
+import { addOperation, type OperationOptions } from "./operation.ts";
+import { outboxPagesOption, STOPPED_EARLY } from "./outbox-pages.ts";
 import { duration, table } from "./output.ts";
 
+interface StatusOptions extends OperationOptions {
+  readonly maxPages?: number;
+}
+
 export function addStatusCommand(program: Command): void {
-  const command = program.command("status").description("pending, parked, blocked and dead events of each subscription");
-  addOperation(command, async (context) => {
-    const status = await readStatus(context);
+  const command = program
+    .command("status")
+    .description("pending, parked, blocked and dead events of each subscription, and what is not relayed yet")
+    .addOption(outboxPagesOption());
+  addOperation<StatusOptions>(command, async (context, { maxPages }) => {
+    const status = await readStatus(context, maxPages === undefined ? {} : { maxPages });
     const rows = status.subscriptions.map((each) => [
       each.subscription,
       each.pending,
@@ -16,14 +25,24 @@ export function addStatusCommand(program: Command): void {
       each.parked,
       each.blocked,
       each.dead,
-      each.paused === 0 ? "no" : each.paused === "all" ? "yes" : `${each.paused} orders`,
+      each.paused === 0 ? "no" : each.paused === "all" ? "yes" : counted(each.paused, "order"),
     ]);
     const headings = ["SUBSCRIPTION", "PENDING", "ORDERS", "OLDEST", "PARKED", "BLOCKED", "DEAD", "PAUSED"];
-    const foreign = status.foreign === 0 ? "" : `\n${status.foreign} blobs below events/ are none of ours: see "ordered-outbox verify".`;
-    const total = `Orders with a backlog: ${status.ordersWithBacklog}${foreign}`;
-    return {
-      json: status,
-      text: rows.length === 0 ? `Nothing is pending, dead or paused.${foreign}` : `${table(headings, rows)}\n\n${total}`,
-    };
+    const foreign =
+      status.foreign === 0 ? "" : `\nBlobs below events/ that are none of ours: ${status.foreign}, see "ordered-outbox verify".`;
+    const rest = `${unrelayedText(status.unrelayed)}${foreign}`;
+    const overview =
+      rows.length === 0
+        ? "Nothing is pending, dead or paused."
+        : `${table(headings, rows)}\n\nOrders with a backlog: ${status.ordersWithBacklog}`;
+    return { json: status, text: `${overview}\n${rest}` };
   });
+}
+
+function unrelayedText({ events, orders, oldestAgeSeconds, complete }: UnrelayedStatus): string {
+  const what =
+    oldestAgeSeconds === undefined
+      ? "none"
+      : `${counted(events, "event")} of ${counted(orders, "order")}, the oldest for ${duration(oldestAgeSeconds)}`;
+  return `Not relayed yet: ${what}.${complete ? "" : ` ${STOPPED_EARLY}`}`;
 }

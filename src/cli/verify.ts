@@ -1,7 +1,9 @@
 /** `ordered-outbox verify`: is what is stored whole and in order? */
 import type { Command } from "commander";
+import { counted } from "../core/counted.ts";
 import { parseOrderId } from "../core/order-id.ts";
-import { verifyAll, verifyOrder } from "../operations/verify.ts";
+import { verifyAll, verifyOrder, type OrderFinding } from "../operations/verify.ts";
+import type { Logger } from "../core/logger.ts";
 import { EXIT } from "./exit.ts";
 import { addOperation, progressLog, type Answer, type CommandContext, type OperationOptions } from "./operation.ts";
 import { table } from "./output.ts";
@@ -10,13 +12,20 @@ export function addVerifyCommand(program: Command): void {
   const command = program
     .command("verify")
     .description("audit the stored events of an order, or of all orders: missing, doubled, out of order, stuck; exit status 4 for damage")
-    .argument("[order]", "OrderId; default: all orders with anything pending, dead or archived");
+    .argument("[order]", "OrderId; default: all orders that storage has a trace of");
   const run = async (context: CommandContext, _options: OperationOptions, orderId: string | undefined): Promise<Answer> => {
+    const onFound = foundLog(context.logger);
     const onProgress = progressLog(context.logger, "orders verified");
-    const result = orderId === undefined ? await verifyAll(context, { onProgress }) : await verifyOrder(context, parseOrderId(orderId));
-    const rows = result.findings.map((each) => [each.severity, each.kind, each.orderId, each.subscription, each.sequence, each.text]);
+    const isOne = orderId !== undefined;
+    const result = isOne ? await verifyOrder(context, parseOrderId(orderId)) : await verifyAll(context, { onFound, onProgress });
+    const shown = isOne ? result.findings : result.findings.filter((each) => !isRetention(each));
+    const rows = shown.map((each) => [each.severity, each.kind, each.orderId, each.subscription, each.sequence, each.text]);
     const damage = result.findings.filter(({ severity }) => severity === "damage").length;
-    const summary = `${result.orders} orders verified: ${damage === 0 ? "sound" : `${damage} damaged places`}.`;
+    const hidden = result.findings.length - shown.length;
+    const retention =
+      hidden === 0 ? "" : ` Older events of ${counted(hidden, "stream")} are not in the archive any more (--json lists them).`;
+    const verdict = damage === 0 ? "sound" : counted(damage, "damaged place");
+    const summary = `${counted(result.orders, "order")} verified: ${verdict}.${retention}`;
     const headings = ["SEVERITY", "KIND", "ORDER", "SUBSCRIPTION", "EVENT", "WHAT"];
     return {
       json: result,
@@ -25,4 +34,19 @@ export function addVerifyCommand(program: Command): void {
     };
   };
   addOperation(command, run, { stoppable: true });
+}
+
+/** Of all orders there are as many as old ones, and nothing is wrong with them. */
+function isRetention({ kind }: OrderFinding): boolean {
+  return kind === "retention";
+}
+
+/** Tells how many orders the search has found by now, each time there are a tenth more. */
+function foundLog(logger: Logger): (orders: number) => void {
+  let told = 0;
+  return (orders) => {
+    if (orders < Math.max(1_000, told * 1.1)) return;
+    told = orders;
+    logger.info("orders found", { orders });
+  };
 }

@@ -4,18 +4,23 @@ import { printable } from "../core/errors.ts";
 import { parseOrderId } from "../core/order-id.ts";
 import { unlockOrder } from "../operations/unlock.ts";
 import { wakeOrder } from "../operations/wake.ts";
-import { addDryRunOption, addOperation, addOperatorOptions, operatorOf, type OperationOptions } from "./operation.ts";
+import { addDryRunOption, addOperation, advising, addOperatorOptions, operatorOf, type OperationOptions } from "./operation.ts";
+
+interface WakeCommandOptions extends OperationOptions {
+  readonly force?: boolean;
+}
 
 export function addWakeCommands(program: Command): void {
   const wake = program.command("wake").description("send a wake-up; one too many does no harm").argument("<order>", "OrderId");
-  addDryRunOption(addOperatorOptions(wake, "optional"));
-  addOperation<OperationOptions, [string]>(wake, async (context, options, text) => {
+  addDryRunOption(addOperatorOptions(wake, "optional")).option("--force", "also for an order that nothing in storage speaks of");
+  addOperation<WakeCommandOptions, [string]>(wake, async (context, options, text) => {
     const orderId = parseOrderId(text);
-    if (options.dryRun === true) {
-      return { json: { orderId, outcome: "would-wake" }, text: `A wake-up would be sent for order ${printable(orderId)}.` };
-    }
-    const result = await wakeOrder(context, orderId, operatorOf(options));
-    return { json: result, text: `A wake-up is sent for order ${printable(orderId)}.` };
+    const { dryRun = false, force = false } = options;
+    const result = await advising("To send a wake-up all the same use --force", () =>
+      wakeOrder(context, orderId, operatorOf(options), { dryRun, force }),
+    );
+    const is = result.outcome === "woken" ? "is" : "would be";
+    return { json: result, text: `A wake-up ${is} sent for order ${printable(orderId)}.` };
   });
 
   const unlock = program

@@ -3,14 +3,14 @@ import { Option, type Command } from "commander";
 import type { Logger } from "../core/logger.ts";
 import { createCleaner } from "../operations/cleanup.ts";
 import { createReconciler } from "../operations/reconcile.ts";
-import { startSchedule, type Schedule } from "../operations/schedule.ts";
+import { startSchedule, SWEEP_INTERVAL_MS, type Schedule } from "../operations/schedule.ts";
 import { createSweeper } from "../operations/sweep.ts";
 import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
 import { recordStorageCall } from "../system/metrics.ts";
 import { startHealthServer } from "../worker/health-server.ts";
 import { startWorkerHost } from "../worker/host.ts";
 import { createWorker } from "../worker/worker.ts";
-import { wholeNumberArgument } from "./arguments.ts";
+import { numberOption } from "./arguments.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
 import { action, EXIT, type ExitStatus, type OutputOptions } from "./exit.ts";
 import { aborted, watchStopSignals } from "../system/stop-signals.ts";
@@ -25,6 +25,12 @@ interface WorkOptions extends ConnectionOptions, OutputOptions {
   readonly sweepInterval?: number;
 }
 
+const SWEEP_INTERVAL_SECONDS = {
+  min: SWEEP_INTERVAL_MS.min / 1_000,
+  max: SWEEP_INTERVAL_MS.max / 1_000,
+  default: SWEEP_INTERVAL_MS.default / 1_000,
+};
+
 interface Prepared extends WorkflowModule {
   readonly storage: ConnectedStorage;
 }
@@ -34,9 +40,15 @@ export function addWorkCommand(program: Command): void {
     .command("work")
     .description("handle the events of all orders until SIGTERM or SIGINT; a second signal aborts the running handlers")
     .requiredOption("--workflow <module>", "file or package that exports `workflow` and `subscriptions`")
-    .option("--concurrency <orders>", "orders in work at once, 1 to 256 (default: 16)", wholeNumberArgument)
-    .option("--health-port <port>", "serve /health/live and /health/ready at this port", wholeNumberArgument)
-    .option("--sweep-interval <seconds>", "sweep at least so often, 1 to 3600 (default: 60)", wholeNumberArgument)
+    .addOption(numberOption("--concurrency <orders>", "orders in work at once", { min: 1, max: 256, default: 16 }))
+    .addOption(
+      numberOption("--health-port <port>", "serve /health/live and /health/ready at this port, 0 for any that is free", {
+        min: 0,
+        max: 65_535,
+        default: "none is served",
+      }),
+    )
+    .addOption(numberOption("--sweep-interval <seconds>", "sweep at least so often", SWEEP_INTERVAL_SECONDS))
     .addOption(
       new Option("--no-schedule", "leave sweep, reconcile and cleanup to another process; one at least must run them").conflicts(
         "sweepInterval",

@@ -1,7 +1,8 @@
 /** The index of dead letters: one blob each under `dead/`, so that listing them costs what there are, not what there was (design §3). */
-import { OutboxError } from "./errors.ts";
+import { oneLine, OutboxError, printable } from "./errors.ts";
 import { isEventId, type EventId } from "./event-id.ts";
 import { decodeMetadataText, decodeWhole, encodeMetadataText } from "./metadata-text.ts";
+import { encodeOrderId, type OrderId } from "./order-id.ts";
 import type { DeadLetterPolicy } from "./retry.ts";
 import type { FailureRecord } from "./pending-event.ts";
 
@@ -74,10 +75,45 @@ export function decodeDeadLetter(bytes: Uint8Array): DeadLetter {
   }
 }
 
-/** Dead letters that failed alike share this: the reason without numbers, ids and quotes. */
-export function errorGroup(reason: string): string {
-  return reason
-    .replace(/"[^"]*"|'[^']*'/g, "…")
-    .replace(/\b[0-9A-Fa-f]{8}(?:-?[0-9A-Fa-f]{4}){3}-?[0-9A-Fa-f]{12}\b|\b[0-9A-HJKMNP-TV-Z]{26}\b|\d+/g, "#")
-    .slice(0, 200);
+/** The longest text of a group; it is shown as a whole, so that it can be given back. */
+export const MAX_ERROR_GROUP_LENGTH = 200;
+
+/** What differs between failures of one kind: times, ids, hexadecimal numbers and digests, numbers. The longest form first. */
+const VARIABLE = new RegExp(
+  [
+    /\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?/,
+    /(?<![0-9A-Za-z])[0-9a-f]{8}(?:-?[0-9a-f]{4}){3}-?[0-9a-f]{12}(?![0-9A-Za-z])/,
+    /(?<![0-9A-Za-z])[0-9A-HJKMNP-TV-Z]{26}(?![0-9A-Za-z])/,
+    /(?<![0-9A-Za-z])0x[0-9a-f]+(?![0-9A-Za-z])/,
+    /(?<![0-9A-Za-z])(?=[0-9a-f]*\d)(?=\d*[a-f])[0-9a-f]{6,}(?![0-9A-Za-z])/,
+    /\d+(?:[.,]\d+)*/,
+  ]
+    .map(({ source }) => source)
+    .join("|"),
+  "gi",
+);
+
+/**
+ * Dead letters that failed alike share this: the reason with `#` for the order's own id, times, ids and numbers, and `…` for what is quoted.
+ * One printable line without spaces at its ends.
+ */
+export function errorGroup(reason: string, orderId: OrderId): string {
+  const text = reason
+    .replaceAll(ownId(orderId), "#")
+    .replaceAll(/"[^"]*"|(?<![\p{L}\p{N}])'[^']*'(?![\p{L}\p{N}])/gu, "…")
+    .replaceAll(VARIABLE, "#")
+    .replaceAll(/\s+/g, " ")
+    .trim();
+  return oneLine(text, MAX_ERROR_GROUP_LENGTH).trimEnd();
+}
+
+/** The id as texts have it: as it is, printable, in keys and blob names, in addresses. Never inside of a longer word or number. */
+function ownId(orderId: OrderId): RegExp {
+  const forms = [orderId, printable(orderId), encodeOrderId(orderId), encodeURIComponent(orderId)];
+  const alternatives = [...new Set(forms)].sort((a, b) => b.length - a.length).map(inRegExp);
+  return new RegExp(`(?<![\\p{L}\\p{N}])(?:${alternatives.join("|")})(?![\\p{L}\\p{N}])`, "gu");
+}
+
+function inRegExp(text: string): string {
+  return text.replaceAll(/[$()*+./?[\\\]^{|}]/g, "\\$&");
 }

@@ -93,33 +93,52 @@ export function describeError(error: unknown): string {
 /** The stack of an error as one bounded line, if it has one that can be read. */
 export function describeStack(error: unknown): string | undefined {
   try {
-    return error instanceof Error && typeof error.stack === "string" ? printable(error.stack, MAX_STACK_LENGTH) : undefined;
+    if (!(error instanceof Error) || typeof error.stack !== "string") return undefined;
+    return error instanceof OutboxError ? oneLine(error.stack, MAX_STACK_LENGTH) : printable(error.stack, MAX_STACK_LENGTH);
   } catch {
     return undefined;
   }
 }
 
 function describe(error: unknown): string {
+  // What our own messages quote went through `printable` when they were made.
+  if (error instanceof OutboxError) return oneLine(error.message.slice(0, MAX_ERROR_TEXT_LENGTH + 1), MAX_ERROR_TEXT_LENGTH);
   let text: string;
-  if (error instanceof Error) text = error instanceof OutboxError ? error.message : `${error.name}: ${error.message}`;
+  if (error instanceof Error) text = `${error.name}: ${error.message}`;
   else if (typeof error === "string") text = error;
-  else {
-    try {
-      text = JSON.stringify(error) ?? String(error);
-    } catch {
-      text = Object.prototype.toString.call(error);
-    }
-  }
+  else return oneLine(jsonOf(error).slice(0, MAX_ERROR_TEXT_LENGTH + 1), MAX_ERROR_TEXT_LENGTH);
   return printable(text.slice(0, MAX_ERROR_TEXT_LENGTH + 1), MAX_ERROR_TEXT_LENGTH);
 }
 
-/** `text` without control characters or bidirectional overrides (a forged log line needs them), cut at `maxLength` UTF-16 units. */
+function jsonOf(value: unknown): string {
+  try {
+    return JSON.stringify(value) ?? String(value);
+  } catch {
+    return Object.prototype.toString.call(value);
+  }
+}
+
+/** Control characters and bidirectional overrides: what a forged log line or a terminal sequence needs. */
+const ACTIVE = "\\u0000-\\u001F\\u007F-\\u009F\\u2028\\u2029\\u200E\\u200F\\u202A-\\u202E\\u2066-\\u2069";
+const ACTIVE_CHARACTER = new RegExp(`[${ACTIVE}]`, "g");
+const ACTIVE_OR_LIKE_AN_ESCAPE = new RegExp(`[${ACTIVE}]|\\\\(?=u[0-9A-Fa-f]{4})`, "g");
+
+/**
+ * `text` without characters that a terminal or a line-based reader acts upon, cut at `maxLength` UTF-16 units. They are written as `\u` and
+ * four digits, and so is a backslash that such an escape might be read from: two texts that differ never look alike, unless they are cut.
+ *
+ * For texts from outside, once: what went through here already is for {@link oneLine}.
+ */
 export function printable(text: string, maxLength: number = 200): string {
-  const escaped = text
-    .toWellFormed()
-    .replace(
-      /[\u0000-\u001F\u007F-\u009F\u2028\u2029\u200E\u200F\u202A-\u202E\u2066-\u2069]/g,
-      (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
-    );
-  return escaped.length > maxLength ? `${escaped.slice(0, maxLength).toWellFormed()}…` : escaped;
+  return escaped(text, ACTIVE_OR_LIKE_AN_ESCAPE, maxLength);
+}
+
+/** As {@link printable}, for texts made of pieces that went through it: escapes that are there already stay as they are. */
+export function oneLine(text: string, maxLength: number): string {
+  return escaped(text, ACTIVE_CHARACTER, maxLength);
+}
+
+function escaped(text: string, characters: RegExp, maxLength: number): string {
+  const whole = text.toWellFormed().replace(characters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  return whole.length > maxLength ? `${whole.slice(0, maxLength).toWellFormed()}…` : whole;
 }

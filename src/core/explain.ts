@@ -1,12 +1,17 @@
 /** Why does an order not move? Facts in, a verdict out: one sentence, and the one command that moves it. */
 import { isPaused, type Pause } from "./controls.ts";
-import { printable } from "./errors.ts";
+import { counted } from "./counted.ts";
+import { oneLine, printable } from "./errors.ts";
 import type { EventId } from "./event-id.ts";
+import { MAX_UNMARKED_MS } from "./holder-mark.ts";
 import type { OrderId } from "./order-id.ts";
 import { isDue, type PendingState } from "./pending-event.ts";
 import type { LeaseBlob } from "./ports.ts";
-import { NEW_STREAM, type Progress, type StreamProgress } from "./progress.ts";
+import { knownStream, NEW_STREAM, type Progress, type StreamProgress } from "./progress.ts";
 import { firstUnaccounted, missingSequence, splitGhosts } from "./stream.ts";
+
+/** A sentence stays one that can be read; `orders show` has more of the error. */
+const MAX_ERROR_LENGTH = 200;
 
 export type VerdictCode =
   | "order-unknown"
@@ -54,6 +59,10 @@ export interface Verdict {
   readonly sentence: string;
   /** Arguments of the one command of `ordered-outbox` that moves it, if a command does. */
   readonly command?: readonly string[];
+  /** Of `lease-held`: since when, ISO 8601, by the worker's clock; undefined as long as its holder has left no mark. */
+  readonly heldSince?: string;
+  /** Of `lease-held`: the event of the stream that runs, or is the next to run. `attempt` counts its starts, 1 for the first. */
+  readonly running?: { readonly id: EventId; readonly sequence: number; readonly type?: string; readonly attempt: number };
   /** True if the stream is paused as well: what the command starts waits for the resume too. */
   readonly paused?: true;
 }
@@ -80,6 +89,8 @@ export interface OrderFacts {
   readonly outbox: readonly { readonly sequence: number }[];
   /** Undefined: no worker has ever seen the order. */
   readonly lease: LeaseBlob["state"] | undefined;
+  /** Since when a lease that is taken is held; undefined if its holder has not left its mark yet. */
+  readonly heldSinceMs?: number | undefined;
   readonly progress: Progress;
   /** False if a worker moved the order while the facts were gathered: then nothing is said to be missing. */
   readonly settled: boolean;
@@ -116,7 +127,7 @@ export function explainOrder(facts: OrderFacts): Explanation {
 }
 
 function aboutOrder(facts: OrderFacts): Verdict[] {
-  const { orderId, outbox, progress, streams, lease, settled } = facts;
+  const { orderId, outbox, progress, streams, settled } = facts;
   const name = printable(orderId);
   const entity = facts.sequence ?? 0;
   const top = Math.max(entity, outbox.at(-1)?.sequence ?? 0);
@@ -134,8 +145,8 @@ function aboutOrder(facts: OrderFacts): Verdict[] {
     return [{ code: "gap", sentence, command: ["verify", "--", orderId] }];
   }
   if (outbox.length === 0) return [];
-  const what = `${outbox.length} committed event${outbox.length === 1 ? "" : "s"} of order ${name} from ${outbox[0]!.sequence} on`;
-  return [due(facts, what, lease)];
+  const what = `${counted(outbox.length, "committed event")} of order ${name} from ${outbox[0]!.sequence} on`;
+  return [due(facts, what)];
 }
 
 function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefined {
@@ -183,7 +194,7 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   const paused = pause === undefined ? {} : { paused: true as const };
   const own = state?.decision === undefined ? state : undefined;
   if (own?.status === "blocked") {
-    const error = `after ${own.attempts} starts with "${printable(own.lastError ?? "unknown")}"`;
+    const error = `after ${counted(own.attempts, "start")} with "${oneLine(own.lastError ?? "unknown", MAX_ERROR_LENGTH)}"`;
     const sentence = `${Event} is a dead letter ${error} and waits for a human${waiting}${also}: redrive it, or discard it.`;
     return { ...say("blocked-dead-letter", sentence, "dead", "redrive", "--reason", "cause fixed", ...select), ...paused };
   }
@@ -192,7 +203,7 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   const unknownType = known === false || (known === undefined && state?.lastError?.startsWith("handler-missing:") === true);
   if (own?.status === "parked" && !unknownType && !isDue(own, nowMs)) {
     const at = new Date(own.nextAttemptMs).toISOString();
-    const error = printable(own.lastError ?? "unknown");
+    const error = oneLine(own.lastError ?? "unknown", MAX_ERROR_LENGTH);
     const sentence = `${Event} failed ${own.attempts} times, the last time with "${error}", and is tried again at ${at}${waiting}${also}.`;
     return { ...say("waiting-retry", sentence, "dead", "redrive", "--reason", "retry now", ...select), ...paused };
   }
@@ -206,30 +217,49 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   const { decision } = state ?? {};
   if (decision !== undefined) {
     const by = `${printable(decision.actor)} decided at ${printable(decision.at)} to ${decision.action} it`;
-    return { ...due(facts, `${event} (${by})`, facts.lease), subscription };
+    return { ...due(facts, `${event} (${by})`), subscription };
   }
   if (unknownType) {
     const type = headType === undefined ? "" : ` (type ${printable(headType)})`;
     const sentence = `${Event}${type} waits for a deployment: the workflow does not know its type${waiting}. It runs by itself afterwards.`;
     return say("handler-not-deployed", sentence);
   }
-  return { ...due(facts, `${event}${waiting}`, facts.lease), subscription };
+  if (facts.lease !== "taken" || state === undefined) return { ...due(facts, `${event}${waiting}`), subscription };
+  // The start of a suspect is counted before it runs, that of any other event after it has failed (W4).
+  const attempt = state.crashes > 0 ? state.attempts : state.attempts + 1;
+  const type = headType === undefined ? {} : { type: headType };
+  const start = `${headType === undefined ? "" : `${printable(headType)}, `}attempt ${attempt}`;
+  return {
+    ...due(facts, `${event} (${start})${waiting}`),
+    subscription,
+    running: { id: head.id, sequence: state.sequence, ...type, attempt },
+  };
 }
 
 /** Something may run: either somebody is at it, or nobody knows. */
-function due({ orderId }: OrderFacts, what: string, lease: OrderFacts["lease"]): Verdict {
+function due({ orderId, nowMs, lease, heldSinceMs }: OrderFacts, what: string): Verdict {
   const What = what.charAt(0).toUpperCase() + what.slice(1);
   if (lease === "taken") {
-    const sentence = `${What}: a worker holds the order's lease and is at it. Should that worker hang, its lease can be broken; what it runs may then run twice.`;
-    return { code: "lease-held", sentence, command: ["unlock", "--reason", "the holder hangs", "--", orderId] };
+    const heldSince = heldSinceMs === undefined ? undefined : new Date(heldSinceMs).toISOString();
+    const time =
+      heldSinceMs === undefined
+        ? `for less than ${MAX_UNMARKED_MS / 1000} s, as it has not left its mark yet,`
+        : `since ${heldSince} (${Math.max(0, Math.round((nowMs - heldSinceMs) / 1000))} s)`;
+    const sentence = `${What}: a worker has held the order's lease ${time} and is at it. Should that worker hang, its lease can be broken; what it runs may then run twice.`;
+    return {
+      code: "lease-held",
+      sentence,
+      command: ["unlock", "--reason", "the holder hangs", "--", orderId],
+      ...(heldSince === undefined ? {} : { heldSince }),
+    };
   }
   const sentence = `${What}: due, and no worker holds the order's lease. The wake-up is still on its way, or lost; the sweep will send another.`;
   return { code: "wake-up-missing", sentence, command: ["wake", "--", orderId] };
 }
 
 /** A stream that has finished nothing yet need not be in the progress. */
-export function streamProgress({ streams }: Progress, subscription: string): StreamProgress {
-  return (Object.hasOwn(streams, subscription) ? streams[subscription] : undefined) ?? NEW_STREAM;
+export function streamProgress(progress: Progress, subscription: string): StreamProgress {
+  return knownStream(progress, subscription) ?? NEW_STREAM;
 }
 
 function statesOf(streams: readonly StreamFacts[]): readonly PendingState[] {

@@ -25,6 +25,8 @@ export interface RowRange {
   readonly to: string;
 }
 
+/** {@link ORDER_ROW}, and nothing else of ours. */
+export const ORDER_RANGE: RowRange = { from: ORDER_ROW, to: `${ORDER_ROW}!` };
 export const OUTBOX_RANGE: RowRange = { from: OUTBOX_PREFIX, to: OUTBOX_END };
 export const IDEMPOTENCY_RANGE: RowRange = { from: IDEMPOTENCY_PREFIX, to: "idempotency;" };
 
@@ -56,7 +58,7 @@ export const MAX_SUBSCRIPTION_NAME_LENGTH = 50;
 
 /** Subscription names become blob path segments as they are. */
 export function assertSubscriptionName(name: string): void {
-  if (!/^[a-z](?:-?[a-z0-9]+)*$/.test(name) || name.length > MAX_SUBSCRIPTION_NAME_LENGTH) {
+  if (!/^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/.test(name) || name.length > MAX_SUBSCRIPTION_NAME_LENGTH) {
     throw new OutboxError(
       "invalid-option",
       `subscription name ${JSON.stringify(name)}: lower-case letters, digits and single dashes, starting with a letter, at most ${MAX_SUBSCRIPTION_NAME_LENGTH} characters`,

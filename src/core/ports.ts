@@ -85,6 +85,8 @@ export interface OrdersTable {
   listEntities(order: OrderKey, range: RowRange, options?: CallOptions): Promise<readonly ListedEntity[]>;
   /** Writes a row as it is, whatever was there. Throws `invalid-state` or `too-large` for what the table can't hold. */
   putEntity(order: OrderKey, rowKey: string, properties: Readonly<Record<string, TableValue>>, options?: CallOptions): Promise<void>;
+  /** Create-only. Throws `already-exists`, also when the row is ours from a repeated request; `invalid-state` or `too-large` as above. */
+  insertEntity(order: OrderKey, rowKey: string, properties: Readonly<Record<string, TableValue>>, options?: CallOptions): Promise<void>;
   /** False if it was gone already. */
   deleteEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<boolean>;
   /**
@@ -94,6 +96,8 @@ export interface OrdersTable {
    * @param maxPages at least 1; a page has up to 1,000 entities and may have none
    */
   scanOutbox(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OutboxScan>;
+  /** Order entities, of deleted orders too; the rest is as for {@link scanOutbox}. */
+  scanOrders(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OrderScan>;
   /** Idempotency results of all orders; the rest is as for {@link scanOutbox}. */
   scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan>;
   /** Deletes idempotency results, in as few transactions as there can be. Those already gone are fine. */
@@ -115,6 +119,12 @@ export interface ListedEntity extends StoredEntity {
 
 export interface OutboxScan {
   readonly entities: readonly { readonly order: OrderKey; readonly id: EventId; readonly ageMs: number }[];
+  /** Where to go on; undefined at the end of the table. */
+  readonly next: string | undefined;
+}
+
+export interface OrderScan {
+  readonly orders: readonly OrderKey[];
   /** Where to go on; undefined at the end of the table. */
   readonly next: string | undefined;
 }
@@ -175,6 +185,8 @@ export interface OrderLeases {
     lease: { readonly id: string; readonly durationMs: number; readonly etag: Etag },
     options?: CallOptions,
   ): Promise<void>;
+  /** Is this the lease that holds the blob right now? Changes nothing: a renewal would prolong it. */
+  isHeldBy(order: OrderKey, leaseId: string, options?: CallOptions): Promise<boolean>;
   /** Throws `lease-lost`. Made for a short deadline: no repeats inside. */
   renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
   /** Ends anybody's lease at once; its holder is refused from now on. Quiet if there is none. The blob is then `abandoned`. */

@@ -37,6 +37,11 @@ export const MAX_SUBSCRIPTIONS = 60;
 
 const VERSION = 1;
 
+/** What the progress says of a stream; undefined if no round has known it. */
+export function knownStream({ streams }: Progress, subscription: string): StreamProgress | undefined {
+  return Object.hasOwn(streams, subscription) ? streams[subscription] : undefined;
+}
+
 /**
  * @param round a mark of the writing round, unique, so that a writer whose answer was lost can recognise its own write
  */

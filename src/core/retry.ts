@@ -1,4 +1,5 @@
 /** What becomes of an event whose handler failed (design §6, F1–F3): decided here, done by the worker. */
+import { counted } from "./counted.ts";
 import { describeError, OutboxError } from "./errors.ts";
 import { wholeNumber } from "./options.ts";
 
@@ -98,7 +99,7 @@ export function decideRetry(policy: RetryPolicy, attempts: number, error: unknow
     return { kind: delayMs <= MAX_WAIT_IN_ROUND_MS ? "again" : "park", delayMs };
   }
   const waits = attempts / policy.shortStarts;
-  if (waits > policy.longRetries) return { kind: "dead", reason: `gave up after ${attempts} starts: ${describeError(error)}` };
+  if (waits > policy.longRetries) return { kind: "dead", reason: `gave up after ${counted(attempts, "start")}: ${describeError(error)}` };
   const delayMs = Math.max(askedMs, Math.min(policy.longMaxDelayMs, policy.longDelayMs * 2 ** (waits - 1)));
   return { kind: "park", delayMs };
 }

@@ -33,7 +33,7 @@ export function defineWorkflow<State extends Schema, const Events extends EventS
   readonly state: State;
   readonly events: Events;
 }): Workflow<State, Events> {
-  if (!/^[a-z](?:-?[a-z0-9]+)*$/.test(definition.name)) {
+  if (!/^[a-z][a-z0-9]*(?:-[a-z0-9]+)*$/.test(definition.name)) {
     throw new OutboxError(
       "invalid-option",
       `workflow name ${JSON.stringify(definition.name)}: lower-case letters, digits and single dashes`,

@@ -1,4 +1,5 @@
 /** What a run says at its end: to people, and to programs (`--json`). */
+import { counted } from "../core/counted.ts";
 import { printable } from "../core/errors.ts";
 import { callTable } from "./calls.ts";
 import type { RunResult } from "./run.ts";
@@ -54,7 +55,7 @@ export function textReport(result: RunResult, { kill }: { readonly kill: boolean
     callTable(calls, audit.events),
     ...(kill ? ["Calls that a killed worker made after its last report (at most half a second) are not in this table."] : []),
     "",
-    `Audit: ${audit.events} events of ${audit.orders} orders were committed, ${audit.handled} handled in ${seconds.toFixed(1)} s.`,
+    `Audit: ${counted(audit.events, "event")} of ${counted(audit.orders, "order")} committed, ${audit.handled} handled in ${seconds.toFixed(1)} s.`,
     `  duplicates ${audit.duplicates}, out of order ${audit.outOfOrder}, missing ${audit.missing}, unexpected ${audit.unexpected}` +
       (kill ? `, workers killed ${kills}` : ""),
     ...(audit.unexplainedDuplicates === 0

@@ -10,7 +10,7 @@ import { nextEventId, type EventId } from "../core/event-id.ts";
 import { silentLogger } from "../core/logger.ts";
 import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
 
-export type AuditAction = "redrive" | "discard" | "pause" | "resume" | "wake" | "unlock";
+export type AuditAction = "redrive" | "discard" | "pause" | "resume" | "wake" | "unlock" | "cleanup";
 
 /** What was acted on; what does not apply is left out. */
 export interface AuditTarget {

@@ -5,7 +5,7 @@
  * Never removed by age: pending events, outbox entities, orders, dead letters and the archived events that dead letters speak of.
  */
 import { silentLogger, type Logger } from "../core/logger.ts";
-import { wholeNumber } from "../core/options.ts";
+import { wholeNumber, type NumberBounds } from "../core/options.ts";
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { cleanArchive, cleanAudit, cleanIdempotency, cleanPayloads, type CleanupRun, type Removal } from "./cleanup-steps.ts";
 
@@ -59,21 +59,31 @@ export interface Cleaner {
   clean(options?: CleanupOptions): Promise<CleanupResult>;
 }
 
+const DAYS = { min: 1, max: 3_650 } as const;
+
+export const CLEANUP_BOUNDS = {
+  archiveDays: { default: 7, ...DAYS },
+  discardedDays: { default: 30, ...DAYS },
+  auditDays: { default: 30, ...DAYS },
+  idempotencyDays: { default: 7, ...DAYS },
+  maxDeletes: { default: 10_000, min: 1, max: 1_000_000 },
+} as const satisfies Record<string, NumberBounds>;
+
 const DAY_MS = 24 * 60 * 60 * 1000;
 
 /** @throws `invalid-option` */
 export function createCleaner(options: CleanerOptions): Cleaner {
   const { storage, logger = silentLogger } = options;
-  const days = (name: "archiveDays" | "discardedDays" | "auditDays" | "idempotencyDays", fallback: number): number =>
-    wholeNumber(name, options[name], { default: fallback, min: 1, max: 3_650 }) * DAY_MS;
-  const archiveMs = days("archiveDays", 7);
-  const discardedMs = days("discardedDays", 30);
-  const auditMs = days("auditDays", 30);
-  const idempotencyMs = days("idempotencyDays", 7);
+  const days = (name: "archiveDays" | "discardedDays" | "auditDays" | "idempotencyDays"): number =>
+    wholeNumber(name, options[name], CLEANUP_BOUNDS[name]) * DAY_MS;
+  const archiveMs = days("archiveDays");
+  const discardedMs = days("discardedDays");
+  const auditMs = days("auditDays");
+  const idempotencyMs = days("idempotencyDays");
 
   return {
     async clean({ maxDeletes, dryRun = false, onProgress, ...callOptions } = {}) {
-      let left = wholeNumber("maxDeletes", maxDeletes, { default: 10_000, min: 1, max: 1_000_000 });
+      let left = wholeNumber("maxDeletes", maxDeletes, CLEANUP_BOUNDS.maxDeletes);
       const run = (step: CleanupStep): CleanupRun => {
         let removed = 0;
         return {

@@ -33,7 +33,10 @@ export interface ListedDeadLetter extends EventBlobName, DeadLetterSummary {
 }
 
 export interface DeadLetterGroup {
+  /** What its members have in common; see `errorGroup`. */
   readonly group: string;
+  /** The reason of its first member, as it is. */
+  readonly example: string;
   readonly count: number;
   readonly orders: number;
   readonly subscriptions: readonly string[];
@@ -59,7 +62,7 @@ export async function listDeadLetters({ storage }: OperationsContext, filter: De
       foreign.push(blob.name);
       continue;
     }
-    const letter = { ...name, ...summary, group: errorGroup(summary.reason), ageMs: blob.ageMs };
+    const letter = { ...name, ...summary, group: errorGroup(summary.reason, name.orderId), ageMs: blob.ageMs };
     if (matches(letter, filter)) letters.push(letter);
   }
   letters.sort((a, b) => byCodeUnit(a.order, b.order) || byCodeUnit(a.id, b.id) || byCodeUnit(a.subscription, b.subscription));
@@ -83,7 +86,7 @@ export async function showDeadLetter({ storage }: OperationsContext, target: Dec
   if (index === undefined) {
     throw new OutboxError(
       "not-found",
-      `event ${target.id} of order ${printable(target.orderId)} is no dead letter of ${target.subscription}`,
+      `event ${target.id} of order ${printable(target.orderId)} is no dead letter of ${target.subscription}: \`ordered-outbox dead list\` has those there are`,
     );
   }
   const letter = decodeDeadLetter(index.bytes);
@@ -118,6 +121,7 @@ function groupsOf(letters: readonly ListedDeadLetter[]): readonly DeadLetterGrou
   return [...Map.groupBy(letters, ({ group }) => group)]
     .map(([group, members]) => ({
       group,
+      example: members[0]!.reason,
       count: members.length,
       orders: new Set(members.map(({ order }) => order)).size,
       subscriptions: [...new Set(members.map(({ subscription }) => subscription))].sort(),

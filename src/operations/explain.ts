@@ -9,6 +9,7 @@ import { splitGhosts } from "../core/stream.ts";
 import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
 import type { OperationsContext } from "./context.ts";
 import { listDeadLetters } from "./dead-letters.ts";
+import { heldSince } from "./held-since.ts";
 import { gatherOrder } from "./order-facts.ts";
 import { listPauses } from "./pauses.ts";
 import type { PendingStream } from "./pending-streams.ts";
@@ -38,6 +39,7 @@ export async function explain(
     sequence: found.order?.sequence,
     outbox: found.outbox,
     lease: lease?.state,
+    heldSinceMs: await heldSince(context, order.order, lease),
     progress,
     settled,
     streams,

@@ -20,7 +20,9 @@ export interface SubscriptionFigures {
 export class FigureReporter {
   readonly #reported = new Set<string>();
 
-  report(figures: readonly SubscriptionFigures[]): void {
+  /** @param backlogOrders orders with pending events of any subscription */
+  report(figures: readonly SubscriptionFigures[], backlogOrders: number): void {
+    gauge("outbox_backlog_orders").record(backlogOrders);
     const missing = new Set(this.#reported);
     for (const each of figures) {
       this.#reported.add(each.subscription);

@@ -1,4 +1,7 @@
-/** The orders that have something pending, from one listing of `events/` and a read of each listed order's lease. */
+/**
+ * The orders that have something pending or not relayed, from one listing of `events/`, a bounded look through the table (see unrelayed.ts)
+ * and a read of each listed order's lease.
+ */
 import type { EventId } from "../core/event-id.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { Decision, PendingState } from "../core/pending-event.ts";
@@ -6,13 +9,17 @@ import type { LeaseBlob } from "../core/ports.ts";
 import type { OperationsContext } from "./context.ts";
 import { inLanes } from "./lanes.ts";
 import { listPendingStreams, type PendingStream } from "./pending-streams.ts";
+import { listUnrelayed, type UnrelayedListing, type UnrelayedOrder } from "./unrelayed.ts";
+
+/** `unrelayed`: committed, and still in the outbox of its order. */
+export type HeadState = PendingState["status"] | "unrelayed";
 
 export interface OrderHead {
   readonly id: EventId;
-  /** Undefined with the rest if the blob's metadata is not ours. */
+  /** Undefined with the rest if the blob's metadata is not ours, and for an unrelayed event. */
   readonly sequence: number | undefined;
   readonly ageSeconds: number;
-  readonly state: PendingState["status"] | undefined;
+  readonly state: HeadState | undefined;
   readonly attempts: number;
   /** ISO 8601; only while it is parked. */
   readonly nextAttemptAt?: string;
@@ -23,35 +30,70 @@ export interface OrderHead {
 
 export interface ListedOrder {
   readonly orderId: OrderId;
-  readonly subscription: string;
-  /** Pending events, the head included. */
+  /** Undefined for unrelayed events: who wants them is not known yet. */
+  readonly subscription: string | undefined;
+  /** Pending or unrelayed events, the head included. */
   readonly backlog: number;
   readonly head: OrderHead;
   /** `none`: no worker has ever had the order. For the rest see {@link LeaseBlob}. */
   readonly lease: LeaseBlob["state"] | "none";
 }
 
+export interface OrderListFilter {
+  /** Of the head. */
+  readonly state?: HeadState | undefined;
+  /** Leaves out what is not relayed. */
+  readonly subscription?: string | undefined;
+  /** How much of the table to look through for what is not relayed; 0 for nothing. Default 200; 0 to 1,000,000. */
+  readonly maxPages?: number | undefined;
+}
+
+export interface OrderListing {
+  /** The one whose head is oldest comes first. An order with pending and unrelayed events is listed for both. */
+  readonly orders: readonly ListedOrder[];
+  /** False if the look through the table ended before its end: there may be more orders with unrelayed events. */
+  readonly complete: boolean;
+}
+
 const LEASE_LANES = 16;
 
-/** @param filter `state` of the head; `subscription`. The order whose head is oldest comes first. */
-export async function listOrders(
-  context: OperationsContext,
-  filter: { readonly state?: PendingState["status"] | undefined; readonly subscription?: string | undefined } = {},
-): Promise<readonly ListedOrder[]> {
-  const { streams } = await listPendingStreams(context, { subscription: filter.subscription });
-  const wanted = streams.filter(({ events }) => filter.state === undefined || events[0].state?.status === filter.state);
-  const orders = [...new Set(wanted.map(({ order }) => order))];
+export async function listOrders(context: OperationsContext, filter: OrderListFilter = {}): Promise<OrderListing> {
+  const [wanted, unrelayed] = await Promise.all([pendingOf(context, filter), unrelayedOf(context, filter)]);
+  const orders = [...new Set([...wanted, ...unrelayed.orders].map(({ order }) => order))];
   const states = await inLanes(orders, LEASE_LANES, async (order) => (await context.storage.leases.read(order))?.state ?? "none");
   const leases = new Map<OrderKey, ListedOrder["lease"]>(orders.map((order, index) => [order, states[index]!]));
-  return wanted
-    .map((stream) => ({
+  const listed = [
+    ...wanted.map((stream) => ({
       orderId: stream.orderId,
       subscription: stream.subscription,
       backlog: stream.events.length,
       head: headOf(stream),
       lease: leases.get(stream.order)!,
-    }))
-    .sort((a, b) => b.head.ageSeconds - a.head.ageSeconds);
+    })),
+    ...unrelayed.orders.map((own) => ({
+      orderId: own.orderId,
+      subscription: undefined,
+      backlog: own.events,
+      head: unrelayedHead(own),
+      lease: leases.get(own.order)!,
+    })),
+  ];
+  return { orders: listed.sort((a, b) => b.head.ageSeconds - a.head.ageSeconds), complete: unrelayed.complete };
+}
+
+async function pendingOf(context: OperationsContext, { state, subscription }: OrderListFilter): Promise<readonly PendingStream[]> {
+  if (state === "unrelayed") return [];
+  const { streams } = await listPendingStreams(context, { subscription });
+  return streams.filter(({ events }) => state === undefined || events[0].state?.status === state);
+}
+
+async function unrelayedOf(context: OperationsContext, { state, subscription, maxPages }: OrderListFilter): Promise<UnrelayedListing> {
+  if ((state !== undefined && state !== "unrelayed") || subscription !== undefined) return { orders: [], complete: true };
+  return listUnrelayed(context, maxPages);
+}
+
+function unrelayedHead({ id, ageMs }: UnrelayedOrder): OrderHead {
+  return { id, sequence: undefined, ageSeconds: Math.floor(ageMs / 1000), state: "unrelayed", attempts: 0 };
 }
 
 function headOf({ events: [{ id, ageMs, state }] }: PendingStream): OrderHead {

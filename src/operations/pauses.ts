@@ -1,6 +1,9 @@
 /** Pausing and resuming a subscription, or one order of it (F5). Workers learn of it within {@link CONTROL_CACHE_MS}. */
 import { CONTROL_CACHE_MS, CONTROL_PARTITION, parsePauseRow, pauseRow, type Pause } from "../core/controls.ts";
+import { isOutboxError } from "../core/errors.ts";
+import { nextEventId } from "../core/event-id.ts";
 import { encodeOrderId, type OrderId } from "../core/order-id.ts";
+import type { StoredEntity } from "../core/ports.ts";
 import { audited, type AuditTarget } from "./audit-log.ts";
 import { nowIso, type OperationsContext, type Operator } from "./context.ts";
 import { inLanes } from "./lanes.ts";
@@ -28,14 +31,15 @@ export interface ResumeResult {
 
 const ROWS = { from: "pause:", to: "pause;" };
 const WAKE_UP_LANES = 16;
+/** How often a pause is tried that others make and end at the same time. */
+const MAX_TRIES = 5;
 
 /** All pauses there are, in order of their keys. */
 export async function listPauses({ storage, signal }: OperationsContext): Promise<readonly Pause[]> {
   const rows = await storage.orders.listEntities(CONTROL_PARTITION, ROWS, signal === undefined ? {} : { signal });
   return rows.flatMap(({ rowKey, properties }) => {
     const target = parsePauseRow(rowKey);
-    const text = (name: string): string => (typeof properties[name] === "string" ? properties[name] : "");
-    return target === undefined ? [] : [{ ...target, actor: text("actor"), reason: text("reason"), at: text("at") }];
+    return target === undefined ? [] : [toPause(target, properties)];
   });
 }
 
@@ -48,21 +52,39 @@ export async function pause(
 ): Promise<PauseResult> {
   const { subscription, orderId } = target;
   const rowKey = rowOf(target);
-  const existing = (await listPauses(context)).find((other) => rowOf(other) === rowKey);
-  if (existing !== undefined) return { outcome: "already-paused", pause: existing };
+  const existing = await readPause(context, target);
+  if (existing !== undefined) return { outcome: "already-paused", pause: existing.pause };
   const { actor, reason } = operator;
   const wanted: Pause = { subscription, orderId, actor, reason, at: nowIso(context.clock) };
   if (options.dryRun === true) return { outcome: "would-pause", pause: wanted };
   return audited(context, { ...operator, action: "pause", target: auditTarget(target) }, async () => {
-    const stored = async (): Promise<Pause | undefined> => (await listPauses(context)).find((other) => rowOf(other) === rowKey);
-    const first = await stored();
-    if (first !== undefined) return { outcome: "already-paused", pause: first };
-    await context.storage.orders.putEntity(CONTROL_PARTITION, rowKey, { actor, reason, at: wanted.at });
-    // Of two at the very same time one record stays: whoever's it is.
-    const last = await stored();
-    const isOwn = last === undefined || (last.actor === actor && last.reason === reason && last.at === wanted.at);
-    return isOwn ? { outcome: "paused", pause: wanted } : { outcome: "already-paused", pause: last };
+    const call = nextEventId(undefined, context.clock.now(), context.random ?? Math.random);
+    for (let tries = 1; ; tries++) {
+      try {
+        await context.storage.orders.insertEntity(CONTROL_PARTITION, rowKey, { actor, reason, at: wanted.at, call });
+        return { outcome: "paused", pause: wanted };
+      } catch (error) {
+        if (!isOutboxError(error, "already-exists") || tries === MAX_TRIES) throw error;
+      }
+      // Of two at the very same time one has paused. A request that the client repeated is refused by itself: was it mine?
+      const stored = await readPause(context, target);
+      if (stored !== undefined) return { outcome: stored.call === call ? "paused" : "already-paused", pause: stored.pause };
+      // Resumed in between.
+    }
   });
+}
+
+async function readPause(
+  { storage }: OperationsContext,
+  target: PauseTarget,
+): Promise<{ readonly pause: Pause; readonly call: unknown } | undefined> {
+  const row = await storage.orders.readEntity(CONTROL_PARTITION, rowOf(target));
+  return row && { pause: toPause(target, row.properties), call: row.properties["call"] };
+}
+
+function toPause({ subscription, orderId }: PauseTarget, properties: StoredEntity["properties"]): Pause {
+  const text = (name: string): string => (typeof properties[name] === "string" ? properties[name] : "");
+  return { subscription, orderId, actor: text("actor"), reason: text("reason"), at: text("at") };
 }
 
 /**

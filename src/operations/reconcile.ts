@@ -4,7 +4,7 @@
  */
 import type { Clock } from "../core/clock.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
-import { wholeNumber } from "../core/options.ts";
+import { wholeNumber, type NumberBounds } from "../core/options.ts";
 import { decodeOrderKey } from "../core/order-id.ts";
 import type { CallOptions, OutboxScan, Storage } from "../core/ports.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
@@ -27,6 +27,8 @@ export interface ReconcilerOptions {
 export interface ReconcileOptions extends CallOptions {
   /** How much of the table one run looks at: pages of up to 1,000 outbox entities. Default 10; 1 to 10,000. */
   readonly maxPages?: number;
+  /** Say how many it would wake, send nothing and keep no place. Default false. */
+  readonly dryRun?: boolean;
 }
 
 export interface ReconcileResult {
@@ -34,7 +36,7 @@ export interface ReconcileResult {
   readonly seen: number;
   /** Those of them that are older than the safety delay. */
   readonly overdue: number;
-  /** Orders that got a wake-up. */
+  /** Orders that got a wake-up, or would get one. */
   readonly woken: number;
   /** True at the end of the table: the next run begins anew. False: it goes on where this one stopped. */
   readonly complete: boolean;
@@ -53,21 +55,27 @@ export interface Reconciler {
 
 const LANES = 16;
 
+export const RECONCILE_BOUNDS = {
+  safetyDelayMs: { default: 60_000, min: 0, max: 86_400_000 },
+  maxPages: { default: 10, min: 1, max: 10_000 },
+} as const satisfies Record<string, NumberBounds>;
+
 /** @throws `invalid-option` */
 export function createReconciler(options: ReconcilerOptions): Reconciler {
   const { storage, clock = systemClock, logger = silentLogger } = options;
-  const safetyDelayMs = wholeNumber("safetyDelayMs", options.safetyDelayMs, { default: 60_000, min: 0, max: 86_400_000 });
+  const safetyDelayMs = wholeNumber("safetyDelayMs", options.safetyDelayMs, RECONCILE_BOUNDS.safetyDelayMs);
   const memory = new WakeMemory(clock);
 
   return {
-    async reconcile({ maxPages: givenPages, ...callOptions } = {}) {
-      const maxPages = wholeNumber("maxPages", givenPages, { default: 10, min: 1, max: 10_000 });
+    async reconcile({ maxPages: givenPages, dryRun = false, ...callOptions } = {}) {
+      const maxPages = wholeNumber("maxPages", givenPages, RECONCILE_BOUNDS.maxPages);
       const scan = (from: string | undefined): Promise<OutboxScan> => storage.orders.scanOutbox(from, maxPages, callOptions);
       const { entities, next } = await scanOn(storage.orders, "reconcile", scan, callOptions);
       const overdue = entities.filter(({ ageMs }) => ageMs > safetyDelayMs);
       // The oldest entity of an order alone is the reason: a busy order with new ones behind it is still the same trouble.
       const oldest = [...Map.groupBy(overdue, ({ order }) => order)].map(([order, [first]]) => [order, [first!.id]] as const);
       const asleep = oldest.filter(([order, reason]) => memory.mayWake(order, reason));
+      if (dryRun) return { seen: entities.length, overdue: overdue.length, woken: asleep.length, complete: next === undefined };
       await inLanes(asleep, LANES, async ([order, reason]) => {
         const orderId = decodeOrderKey(order);
         if (orderId === undefined) return; // No scan gives such a key.

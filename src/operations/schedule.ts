@@ -2,7 +2,7 @@
 import type { Clock } from "../core/clock.ts";
 import { describeError } from "../core/errors.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
-import { wholeNumber } from "../core/options.ts";
+import { wholeNumber, type NumberBounds } from "../core/options.ts";
 import { systemClock } from "../system/clock.ts";
 import type { Cleaner } from "./cleanup.ts";
 import type { Reconciler } from "./reconcile.ts";
@@ -33,6 +33,8 @@ export interface Schedule extends AsyncDisposable {}
 /** Waits are shortened by up to this share, never lengthened: the interval is the bound that is promised. */
 const JITTER = 0.1;
 
+export const SWEEP_INTERVAL_MS: NumberBounds = { default: 60_000, min: 1_000, max: 3_600_000 };
+
 /**
  * Starts the three tasks. Each runs for the first time after a random part of its interval, and never twice at once. A run that fails is
  * logged and done again at its next time; a run that takes longer than its interval is followed by a short rest.
@@ -41,7 +43,7 @@ const JITTER = 0.1;
  */
 export function startSchedule(options: ScheduleOptions): Schedule {
   const { sweeper, reconciler, cleaner, clock = systemClock, random = Math.random, logger = silentLogger } = options;
-  const sweepMs = wholeNumber("sweepIntervalMs", options.sweepIntervalMs, { default: 60_000, min: 1_000, max: 3_600_000 });
+  const sweepMs = wholeNumber("sweepIntervalMs", options.sweepIntervalMs, SWEEP_INTERVAL_MS);
   const reconcileMs = wholeNumber("reconcileIntervalMs", options.reconcileIntervalMs, { default: 60_000, min: 1_000, max: 86_400_000 });
   const cleanupMs = wholeNumber("cleanupIntervalMs", options.cleanupIntervalMs, { default: 3_600_000, min: 1_000, max: 86_400_000 });
   const end = new AbortController();

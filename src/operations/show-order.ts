@@ -7,6 +7,7 @@ import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, OutboxEntity } from "../core/ports.ts";
 import type { OperationsContext } from "./context.ts";
 import { listFinished } from "./finished-events.ts";
+import { heldSince } from "./held-since.ts";
 import { inLanes } from "./lanes.ts";
 import { gatherOrder } from "./order-facts.ts";
 import { timelineOf, type TimelineEntry } from "./timeline.ts";
@@ -26,6 +27,8 @@ export interface ShownOrder {
   readonly deleted: boolean;
   /** `none`: no worker has ever had it. */
   readonly lease: LeaseBlob["state"] | "none";
+  /** ISO 8601, by the worker's clock; only while the lease is taken and its holder has left its mark. */
+  readonly heldSince?: string;
   /** Last finished sequence of each subscription that has finished any. */
   readonly progress: Readonly<Record<string, number>>;
   /** In commit order. Events that retention has removed from the archive are not in here. */
@@ -43,12 +46,14 @@ export async function showOrder(context: OperationsContext, orderId: OrderId): P
   });
   const { order, found, lease, progress } = gathered;
   const timeline = timelineOf(gathered);
+  const sinceMs = await heldSince(context, order, lease);
   const events = await readEvents(context, order, found.outbox, timeline);
   return {
     orderId,
     sequence: found.order?.sequence,
     deleted: found.order !== undefined && found.order.state === undefined,
     lease: lease?.state ?? "none",
+    ...(sinceMs === undefined ? {} : { heldSince: new Date(sinceMs).toISOString() }),
     progress: Object.fromEntries(Object.entries(progress.streams).map(([name, { sequence }]) => [name, sequence])),
     timeline: timeline.map((entry) => ({ ...entry, type: events.get(entry.id)?.type, occurredAt: events.get(entry.id)?.time })),
   };

@@ -1,12 +1,16 @@
-/** How much waits where: one listing of `events/`, one of `dead/`, one range of the table. O(pending + dead). */
+/**
+ * How much waits where: one listing of `events/`, one of `dead/`, one range of the table, and a bounded look through the whole table for what
+ * is not relayed. O(pending + dead) but for that look, which may be left out; see unrelayed.ts.
+ */
 import { parseEventBlobName } from "./blob-name.ts";
 import type { OperationsContext } from "./context.ts";
 import { listPauses } from "./pauses.ts";
 import { listPendingStreams } from "./pending-streams.ts";
+import { listUnrelayed, type UnrelayedListing } from "./unrelayed.ts";
 
 export interface SubscriptionStatus {
   readonly subscription: string;
-  /** Events that are relayed and not finished; parked and blocked ones are among them. What is still in an order's outbox is not counted. */
+  /** Events that are relayed and not finished; parked and blocked ones are among them. What is still in an order's outbox is told by {@link Status.unrelayed}. */
   readonly pending: number;
   /** Orders that the pending events belong to. */
   readonly orders: number;
@@ -22,17 +26,34 @@ export interface SubscriptionStatus {
   readonly paused: "all" | number;
 }
 
+/** Committed events that no worker has relayed: which subscriptions want them is not known yet. */
+export interface UnrelayedStatus {
+  readonly events: number;
+  readonly orders: number;
+  /** How long the oldest of them has waited, in whole seconds; undefined without any. */
+  readonly oldestAgeSeconds: number | undefined;
+  /** False if the look ended before the end of the table: there may be more. */
+  readonly complete: boolean;
+}
+
 export interface Status {
   /** By name. Subscriptions with nothing to tell are left out: they are known to the code alone. */
   readonly subscriptions: readonly SubscriptionStatus[];
   /** Orders with pending events of any subscription. */
   readonly ordersWithBacklog: number;
+  readonly unrelayed: UnrelayedStatus;
   /** Blobs below `events/` that are none of ours. */
   readonly foreign: number;
 }
 
-export async function readStatus(context: OperationsContext): Promise<Status> {
-  const [{ streams, foreign }, dead, pauses] = await Promise.all([listPendingStreams(context), countDead(context), listPauses(context)]);
+/** @param options `maxPages`: how much of the table to look through for what is not relayed; 0 for nothing. Default 200; 0 to 1,000,000. */
+export async function readStatus(context: OperationsContext, options: { readonly maxPages?: number } = {}): Promise<Status> {
+  const [{ streams, foreign }, dead, pauses, unrelayed] = await Promise.all([
+    listPendingStreams(context),
+    countDead(context),
+    listPauses(context),
+    listUnrelayed(context, options.maxPages),
+  ]);
   const names = new Set([...streams, ...pauses].map(({ subscription }) => subscription).concat([...dead.keys()]));
   const subscriptions = [...names].sort().map((subscription): SubscriptionStatus => {
     const own = streams.filter((stream) => stream.subscription === subscription);
@@ -50,7 +71,18 @@ export async function readStatus(context: OperationsContext): Promise<Status> {
       paused: ownPauses.some(({ orderId }) => orderId === undefined) ? "all" : ownPauses.length,
     };
   });
-  return { subscriptions, ordersWithBacklog: new Set(streams.map(({ order }) => order)).size, foreign: foreign.length };
+  const ordersWithBacklog = new Set(streams.map(({ order }) => order)).size;
+  return { subscriptions, ordersWithBacklog, unrelayed: unrelayedStatus(unrelayed), foreign: foreign.length };
+}
+
+function unrelayedStatus({ orders, complete }: UnrelayedListing): UnrelayedStatus {
+  const [oldest] = orders;
+  return {
+    events: orders.reduce((sum, { events }) => sum + events, 0),
+    orders: orders.length,
+    oldestAgeSeconds: oldest && Math.floor(oldest.ageMs / 1000),
+    complete,
+  };
 }
 
 async function countDead({ storage }: OperationsContext): Promise<ReadonlyMap<string, number>> {

@@ -38,7 +38,7 @@ export interface SweepResult {
   /** By name; those with neither pending events nor dead letters are left out. */
   readonly subscriptions: readonly SubscriptionFigures[];
   readonly foreign: ForeignNames;
-  /** Orders that got a wake-up. */
+  /** Orders that got a wake-up, or would get one. */
   readonly woken: number;
   /** Those of them that hold leftovers of a dead worker, and were marked so that the next round clears them. */
   readonly marked: number;
@@ -48,6 +48,11 @@ export interface SweepResult {
   readonly wokenBefore: number;
 }
 
+export interface SweepOptions extends CallOptions {
+  /** Say whom it would wake, send and change nothing. Default false. */
+  readonly dryRun?: boolean;
+}
+
 /** Keeps in mind whom it woke, so let it live as long as the process. */
 export interface Sweeper {
   /**
@@ -55,7 +60,7 @@ export interface Sweeper {
    *
    * @throws what storage throws; `aborted`
    */
-  sweep(options?: CallOptions): Promise<SweepResult>;
+  sweep(options?: SweepOptions): Promise<SweepResult>;
 }
 
 interface Candidate {
@@ -81,13 +86,14 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   const memory = new WakeMemory(clock);
   const reporter = new FigureReporter();
 
-  async function wake({ orderId, order, heads }: Candidate, callOptions: CallOptions): Promise<Outcome> {
+  async function wake({ orderId, order, heads }: Candidate, dryRun: boolean, callOptions: CallOptions): Promise<Outcome> {
     // An attempt that failed again changes the blob, so its etag makes it new.
     const reasons = heads.map(({ subscription, id, etag }) => `${subscription} ${id} ${etag}`);
     if (!memory.mayWake(order, reasons)) return "wokenBefore";
     const blob = await storage.leases.read(order, callOptions);
     if (blob?.state === "taken") return "leased";
     const leftovers = blob?.state === "free" && hasGhost(progressOf(blob), heads);
+    if (dryRun) return leftovers ? "marked" : "woken";
     if (leftovers && !(await mark(order, blob, callOptions))) return "leased";
     await storage.wakeUps.send(encodeWakeUp(orderId), leftovers ? MARK_HIDDEN_MS : 0, callOptions);
     memory.wasWoken(order, reasons);
@@ -119,7 +125,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   }
 
   return {
-    async sweep(callOptions = {}) {
+    async sweep({ dryRun = false, ...callOptions } = {}) {
       const now = clock.now();
       const [pending, dead, pauses] = await Promise.all([
         listStreamHeads(storage.blobs, now, callOptions),
@@ -128,7 +134,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       ]);
       const figures = withDead(pending.figures, dead);
       // First of all: the numbers matter most while waking fails.
-      reporter.report(figures);
+      reporter.report(figures, new Set(pending.heads.map(({ order }) => order)).size);
       const paused = new Set(pauses.map(({ subscription, orderId }) => pauseKey(subscription, orderId)));
       const isPaused = ({ subscription, orderId }: StreamHead): boolean =>
         paused.has(pauseKey(subscription, undefined)) || paused.has(pauseKey(subscription, orderId));
@@ -144,7 +150,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const outcomes = await inLanes(byOrder(due), LANES, async (candidate): Promise<Outcome> => {
         if (failures.length >= MAX_FAILURES || callOptions.signal?.aborted === true) return "failed";
         try {
-          return await wake(candidate, callOptions);
+          return await wake(candidate, dryRun, callOptions);
         } catch (error) {
           failures.push(error);
           logger.warn("the sweep could not wake an order", { orderId: candidate.orderId, error: describeError(error) });
@@ -159,7 +165,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
           first: pending.foreign.names[0],
         });
       }
-      recordSweep();
+      if (!dryRun) recordSweep();
       const count = (...wanted: readonly Outcome[]): number => outcomes.filter((outcome) => wanted.includes(outcome)).length;
       return {
         subscriptions: figures,

@@ -2,6 +2,7 @@
 import { encodeOrderId, type OrderId } from "../core/order-id.ts";
 import { audited } from "./audit-log.ts";
 import type { OperationsContext, Operator } from "./context.ts";
+import { assertKnownOrder } from "./order-trace.ts";
 import { tryWakeUp } from "./wake.ts";
 
 export interface UnlockResult {
@@ -18,6 +19,8 @@ const WARNING =
 /**
  * Breaks the lease, then sends a wake-up, so that another worker takes the order over. An expired lease needs no breaking: any worker may
  * take it.
+ *
+ * @throws `not-found` for an order that storage knows nothing of
  */
 export async function unlockOrder(
   context: OperationsContext,
@@ -27,7 +30,9 @@ export async function unlockOrder(
 ): Promise<UnlockResult> {
   const order = encodeOrderId(orderId);
   const { leases } = context.storage;
-  if ((await leases.read(order))?.state !== "taken") return { orderId, outcome: "not-held" };
+  const lease = await leases.read(order);
+  if (lease === undefined) await assertKnownOrder(context, orderId);
+  if (lease?.state !== "taken") return { orderId, outcome: "not-held" };
   if (options.dryRun === true) return { orderId, outcome: "would-break", warning: WARNING };
   return audited(context, { ...operator, action: "unlock", target: { orderId } }, async () => {
     await leases.break(order);

@@ -1,13 +1,15 @@
 /** Audits what is stored: one order, or every order that storage has a trace of. Reads only. */
-import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
+import { describeError, isOutboxError } from "../core/errors.ts";
 import { UNROUTED } from "../core/names.ts";
 import { decodeOrderKey, encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
+import type { OrdersTable } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import { assertGoesOn, type OperationsContext } from "./context.ts";
 import type { Finding } from "./finding.ts";
 import { listFinished, type FinishedEvents } from "./finished-events.ts";
 import { inLanes } from "./lanes.ts";
 import { gatherOrder, type GatheredOrder } from "./order-facts.ts";
+import { unknownOrder } from "./order-trace.ts";
 import { listPendingStreams, type PendingListing } from "./pending-streams.ts";
 import { verifyGathered } from "./verify-order.ts";
 
@@ -27,7 +29,8 @@ export interface VerifyResult {
 const CONTAINERS = ["events", "dead", "archive"] as const;
 /** Orders in work at once. */
 const LANES = 8;
-const OUTBOX_PAGES = 10;
+/** Pages of the table between two looks at the signal. */
+const PAGES = 10;
 
 /** An order may have had subscriptions that left no progress; a listing of everything knows them. */
 type Known = ReadonlyMap<OrderKey, ReadonlySet<string>>;
@@ -40,25 +43,25 @@ export async function verifyOrder(context: OperationsContext, orderId: OrderId):
     const parsed = parseEventBlobName(name);
     if (parsed?.order === order) remember(known, order, parsed.subscription);
   }
-  return result(1, await verifyOne(context, orderId, known));
+  return result(1, await look(context, orderId, known, false));
 }
 
 /**
- * Every order with anything in outbox, pending events, dead letters or archive: O(archive) to find them, then as for one order, without the
- * big listing. Orders whose archive is empty by now and that have nothing pending are not found.
+ * Every order with an entity in the table, or with anything in outbox, pending events, dead letters or archive: two scans of the table and
+ * O(archive) to find them, then as for one order, without the big listing. So an order that has lost all its blobs is found too.
  *
- * @param onProgress called after every order
+ * @param options `onFound` is called with the number of orders found so far, now and then; `onProgress` after every order that was looked at
  * @throws `aborted` when the context's signal ends it
  */
 export async function verifyAll(
   context: OperationsContext,
-  options: { readonly onProgress?: (done: number, total: number) => void } = {},
+  options: { readonly onFound?: (orders: number) => void; readonly onProgress?: (done: number, total: number) => void } = {},
 ): Promise<VerifyResult> {
-  const { known, foreign } = await findOrders(context);
+  const { known, foreign } = await findOrders(context, options.onFound);
   let done = 0;
   const findings = await inLanes([...known.keys()].sort(), LANES, async (order) => {
     assertGoesOn(context, "verify");
-    const found = await verifyOne(context, decodeOrderKey(order)!, known, true);
+    const found = await verifyAmongAll(context, decodeOrderKey(order)!, known);
     done += 1;
     options.onProgress?.(done, known.size);
     return found;
@@ -66,12 +69,15 @@ export async function verifyAll(
   return result(known.size, [...foreign, ...findings.flat()]);
 }
 
-async function verifyOne(
-  context: OperationsContext,
-  orderId: OrderId,
-  known: Known,
-  all: boolean = false,
-): Promise<readonly OrderFinding[]> {
+/** The big listing is older than the look at the order, so what was relayed in between seems to be lost: then a look of its own decides. */
+async function verifyAmongAll(context: OperationsContext, orderId: OrderId, known: Known): Promise<readonly OrderFinding[]> {
+  const findings = await look(context, orderId, known, true);
+  const isLost = findings.some(({ kind, severity }) => kind === "gap" && severity === "damage");
+  return isLost ? look(context, orderId, known, false) : findings;
+}
+
+/** @param all the order's streams are in `known`: no listing of all pending events is needed */
+async function look(context: OperationsContext, orderId: OrderId, known: Known, all: boolean): Promise<readonly OrderFinding[]> {
   const subscriptions = known.get(encodeOrderId(orderId)) ?? new Set<string>();
   try {
     const gathered = await gatherOrder(context, orderId, {
@@ -79,9 +85,7 @@ async function verifyOne(
       readFinished: (names, order) =>
         inLanes([...new Set([...names, ...subscriptions])].sort(), LANES, (name) => listFinished(context, name, order)),
     });
-    if (!all && isUnknown(gathered)) {
-      throw new OutboxError("not-found", `order-unknown: there is no order ${printable(orderId)}, and no trace of one: check the id`);
-    }
+    if (!all && isUnknown(gathered)) throw unknownOrder(orderId);
     return verifyGathered(gathered).map((finding) => ({ orderId, ...finding }));
   } catch (error) {
     if (!isOutboxError(error, "corrupt")) throw error;
@@ -102,7 +106,10 @@ async function listPending(context: OperationsContext, order: OrderKey, subscrip
   return { streams: lists.flatMap(({ streams }) => streams), foreign: lists.flatMap(({ foreign }) => foreign) };
 }
 
-async function findOrders(context: OperationsContext): Promise<{ readonly known: Known; readonly foreign: readonly OrderFinding[] }> {
+async function findOrders(
+  context: OperationsContext,
+  onFound: (orders: number) => void = () => {},
+): Promise<{ readonly known: Known; readonly foreign: readonly OrderFinding[] }> {
   const { blobs, orders } = context.storage;
   const known = new Map<OrderKey, Set<string>>();
   const foreign: OrderFinding[] = [];
@@ -112,16 +119,36 @@ async function findOrders(context: OperationsContext): Promise<{ readonly known:
       if (parsed !== undefined) remember(known, parsed.order, parsed.subscription);
       else foreign.push({ orderId: undefined, kind: "foreign", severity: "damage", text: `${container}/${name} is not one of ours` });
     }
+    onFound(known.size);
     assertGoesOn(context, "verify");
   }
-  let from: string | undefined;
-  do {
-    const { entities, next } = await orders.scanOutbox(from, OUTBOX_PAGES);
-    for (const { order } of entities) if (decodeOrderKey(order) !== undefined) remember(known, order);
-    from = next;
-    assertGoesOn(context, "verify");
-  } while (from !== undefined);
+  for (const scan of [scanOrders, scanOutboxes]) {
+    let from: string | undefined;
+    do {
+      const { keys, next } = await scan(orders, from);
+      for (const order of keys) remember(known, order);
+      onFound(known.size);
+      assertGoesOn(context, "verify");
+      from = next;
+    } while (from !== undefined);
+  }
   return { known, foreign };
+}
+
+interface ScannedKeys {
+  readonly keys: readonly OrderKey[];
+  readonly next: string | undefined;
+}
+
+async function scanOrders(orders: OrdersTable, from: string | undefined): Promise<ScannedKeys> {
+  const { orders: keys, next } = await orders.scanOrders(from, PAGES);
+  return { keys, next };
+}
+
+/** An order whose entity is gone may still have an outbox. */
+async function scanOutboxes(orders: OrdersTable, from: string | undefined): Promise<ScannedKeys> {
+  const { entities, next } = await orders.scanOutbox(from, PAGES);
+  return { keys: entities.map(({ order }) => order), next };
 }
 
 function remember(known: Map<OrderKey, Set<string>>, order: OrderKey, subscription?: string): void {

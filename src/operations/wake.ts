@@ -4,14 +4,32 @@ import { silentLogger } from "../core/logger.ts";
 import type { OrderId } from "../core/order-id.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
 import { audited } from "./audit-log.ts";
-import type { OperationsContext, Operator } from "./context.ts";
+import { assertOperator, type OperationsContext, type Operator } from "./context.ts";
+import { assertKnownOrder } from "./order-trace.ts";
 
 export interface WakeResult {
   readonly orderId: OrderId;
-  readonly outcome: "woken";
+  /** `would-wake`: a dry run. */
+  readonly outcome: "woken" | "would-wake";
 }
 
-export function wakeOrder(context: OperationsContext, orderId: OrderId, operator: Operator): Promise<WakeResult> {
+export interface WakeOptions {
+  /** Send the wake-up although storage knows nothing of the order. Default false. */
+  readonly force?: boolean;
+  /** Say what would be done, change nothing. Default false. */
+  readonly dryRun?: boolean;
+}
+
+/** Throws `not-found` for an order that storage knows nothing of; see {@link WakeOptions.force}. */
+export async function wakeOrder(
+  context: OperationsContext,
+  orderId: OrderId,
+  operator: Operator,
+  options: WakeOptions = {},
+): Promise<WakeResult> {
+  assertOperator(operator);
+  if (options.force !== true) await assertKnownOrder(context, orderId);
+  if (options.dryRun === true) return { orderId, outcome: "would-wake" };
   return audited(context, { ...operator, action: "wake", target: { orderId } }, async () => {
     await context.storage.wakeUps.send(encodeWakeUp(orderId), 0);
     return { orderId, outcome: "woken" };

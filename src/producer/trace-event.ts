@@ -1,24 +1,22 @@
-import { decodeProgress } from "../core/progress.ts";
-import { eventBlobName, type Container } from "../core/names.ts";
 import type { EventId } from "../core/event-id.ts";
+import { eventBlobName, UNROUTED, type Container } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import type { Storage } from "../core/ports.ts";
+import { decodeProgress } from "../core/progress.ts";
 
 /**
  * Did this event get into storage? Looks at the outbox, then at the pending events, then at the archive: an event moves in this direction, so
- * it can't slip past (C2). False means "not found", which is no proof: an event that no subscription wants leaves no blob.
+ * it can't slip past (C2). Which streams to look at is in the order's progress: a worker names a stream there before the entities of its events
+ * go (W1), and an event that no subscription wants is in the archive by then.
+ *
+ * False means "not found", which is no proof: retention may have removed it.
  */
 export async function traceEvent(storage: Storage, order: OrderKey, id: EventId): Promise<boolean> {
   const { outbox } = await storage.orders.readOutbox(order);
   if (outbox.some((entity) => entity.id === id)) return true;
-  const subscriptions = await subscriptionsOf(storage, order);
-  if (subscriptions === undefined) return false;
-  if (await isIn("events", subscriptions)) return true;
-  // A subscription that has finished nothing yet is not in the progress: only the blobs name it.
-  for await (const { name } of storage.blobs.list("events", "")) {
-    if (name.endsWith(eventBlobName("", order, id))) return true;
-  }
-  return isIn("archive", (await subscriptionsOf(storage, order)) ?? []);
+  // Asked for anew each time: streams only ever get more while the event moves.
+  if (await isIn("events", await subscriptionsOf(storage, order))) return true;
+  return isIn("archive", [...(await subscriptionsOf(storage, order)), UNROUTED]);
 
   async function isIn(container: Container, names: readonly string[]): Promise<boolean> {
     for (const name of names) {
@@ -28,8 +26,8 @@ export async function traceEvent(storage: Storage, order: OrderKey, id: EventId)
   }
 }
 
-/** Subscriptions that have finished events of the order; undefined if no worker ever saw it. */
-async function subscriptionsOf(storage: Storage, order: OrderKey): Promise<readonly string[] | undefined> {
+/** Subscriptions that events of the order have been relayed to. */
+async function subscriptionsOf(storage: Storage, order: OrderKey): Promise<readonly string[]> {
   const lease = await storage.leases.read(order);
-  return lease && Object.keys(decodeProgress(lease.metadata).streams);
+  return lease === undefined ? [] : Object.keys(decodeProgress(lease.metadata).streams);
 }

@@ -121,7 +121,7 @@ function tableOperation(method: string, pathname: string): string {
   if (pathname.endsWith("/$batch")) return "Transaction";
   if (pathname.endsWith("/Tables")) return method === "POST" ? "CreateTable" : "Other";
   if (pathname.endsWith("()")) return "QueryEntities";
-  if (!pathname.endsWith(")")) return "Other";
+  if (!pathname.endsWith(")")) return method === "POST" ? "InsertEntity" : "Other";
   if (method === "GET") return "ReadEntity";
   if (method === "PUT") return "PutEntity";
   return method === "DELETE" ? "DeleteEntity" : "Other";

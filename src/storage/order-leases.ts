@@ -69,6 +69,22 @@ export class AzureOrderLeases implements OrderLeases {
     );
   }
 
+  async isHeldBy(order: OrderKey, leaseId: string, options?: CallOptions): Promise<boolean> {
+    const call = { what: `ask for the holder of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readLost };
+    try {
+      await callStorage(call, (signal) =>
+        repeatUnavailable(signal, () =>
+          this.#container.getBlobClient(order).getProperties({ abortSignal: signal, conditions: { leaseId } }),
+        ),
+      );
+      return true;
+    } catch (error) {
+      // Another's lease, none, or no blob. A missing container is a fault of the deployment.
+      if (!isOutboxError(error, "lease-lost") || error.details.serviceCode === "ContainerNotFound") throw error;
+      return false;
+    }
+  }
+
   async renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void> {
     const client = this.#container.getBlobClient(order).getBlobLeaseClient(leaseId);
     const timeoutMs = Math.min(this.#timeoutMs, RENEW_TIMEOUT_MS);

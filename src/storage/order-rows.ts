@@ -4,7 +4,16 @@ import { isEventId, type EventId } from "../core/event-id.ts";
 import { MAX_PROPERTY_UNITS, chunkText } from "../core/limits.ts";
 import { IDEMPOTENCY_RANGE, ORDER_ROW, isReservedRow, outboxRow, outboxRowId } from "../core/names.ts";
 import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
-import type { ApplicationEntity, Etag, OrderAndOutbox, OrderEntity, OrderTransaction, OutboxEntity, OutboxScan } from "../core/ports.ts";
+import type {
+  ApplicationEntity,
+  Etag,
+  OrderAndOutbox,
+  OrderEntity,
+  OrderScan,
+  OrderTransaction,
+  OutboxEntity,
+  OutboxScan,
+} from "../core/ports.ts";
 import { assertTransactionFits, type RowOperation } from "./row-operation.ts";
 import { assertProperties, type Properties } from "./table-value.ts";
 
@@ -138,6 +147,11 @@ export function toOutboxScan(rows: readonly ScannedRow[]): OutboxScan["entities"
     const id = outboxRowId(rowKey);
     return id === undefined || decodeOrderKey(order) === undefined ? [] : { order, id, ageMs };
   });
+}
+
+/** The orders of the rows that are order entities; partitions that no order has are left out. */
+export function toOrderScan(rows: readonly ScannedRow[]): OrderScan["orders"] {
+  return rows.flatMap(({ order, rowKey }) => (rowKey === ORDER_ROW && decodeOrderKey(order) !== undefined ? order : []));
 }
 
 /** Reads the order's row. Throws `corrupt` for anything that {@link commitOperations} did not write. */

@@ -4,7 +4,7 @@ import { odata } from "@azure/data-tables";
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
 import { MAX_TRANSACTION_OPERATIONS } from "../core/limits.ts";
-import { IDEMPOTENCY_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../core/names.ts";
+import { IDEMPOTENCY_RANGE, ORDER_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../core/names.ts";
 import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
 import type {
   CallOptions,
@@ -12,6 +12,7 @@ import type {
   ListedEntity,
   OrderAndOutbox,
   OrderEntity,
+  OrderScan,
   OrderTransaction,
   OrdersTable,
   OutboxScan,
@@ -26,6 +27,7 @@ import {
   decodeIdempotency,
   decodeOrder,
   decodeOrderAndOutbox,
+  toOrderScan,
   toOutboxScan,
   type Row,
   type ScannedRow,
@@ -110,6 +112,20 @@ export class AzureOrdersTable implements OrdersTable {
     );
   }
 
+  async insertEntity(
+    order: OrderKey,
+    rowKey: string,
+    properties: Readonly<Record<string, TableValue>>,
+    options?: CallOptions,
+  ): Promise<void> {
+    assertApplicationRow(order, rowKey);
+    assertProperties(properties, `row ${rowKey} of ${order}`);
+    const entity = { partitionKey: order, rowKey, ...toSdkProperties(properties) };
+    await callStorage({ what: `insert row ${rowKey} of ${order}`, timeoutMs: this.#timeoutMs, options }, (abortSignal) =>
+      this.#table.createEntity(entity, { abortSignal }),
+    );
+  }
+
   async deleteEntity(order: OrderKey, rowKey: string, options?: CallOptions): Promise<boolean> {
     assertApplicationRow(order, rowKey);
     return this.#deleteRow(order, rowKey, options);
@@ -118,6 +134,11 @@ export class AzureOrdersTable implements OrdersTable {
   async scanOutbox(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OutboxScan> {
     const { rows, next } = await this.#scan("scan outbox entities", OUTBOX_RANGE, from, maxPages, options);
     return { entities: toOutboxScan(rows), next };
+  }
+
+  async scanOrders(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OrderScan> {
+    const { rows, next } = await this.#scan("scan order entities", ORDER_RANGE, from, maxPages, options);
+    return { orders: toOrderScan(rows), next };
   }
 
   async scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan> {

@@ -1,8 +1,9 @@
 /**
- * Log entries as lines on stderr. Every text is made printable first, so that an OrderId or an error with line breaks or escape sequences in
- * it can't forge a line or drive the terminal.
+ * Log entries as lines on stderr. Every text is written as a JSON string unless it is a plain word, so that an OrderId or an error with line
+ * breaks, quotes or escape sequences in it can't forge a line or a field, nor drive the terminal; and so that it can be read back.
  */
-import { MAX_ERROR_TEXT_LENGTH, printable } from "../core/errors.ts";
+import { MAX_ERROR_TEXT_LENGTH } from "../core/errors.ts";
+import { printableJson } from "../core/printable-json.ts";
 import type { LogFields, Logger } from "../core/logger.ts";
 
 export interface ConsoleLoggerOptions {
@@ -24,29 +25,30 @@ export function createConsoleLogger(options: ConsoleLoggerOptions = {}): Logger 
   const at =
     (level: Level) =>
     (message: string, fields: LogFields = {}): void =>
-      write(`${format(new Date(now()).toISOString(), level, clean(message), fields)}\n`);
+      write(`${format(new Date(now()).toISOString(), level, message, fields)}\n`);
   return { debug: verbose ? at("debug") : () => {}, info: at("info"), warn: at("warn"), error: at("error") };
 }
 
 function jsonLine(time: string, level: Level, message: string, fields: LogFields): string {
-  const entry = { time, level, message };
-  const rest = Object.entries(fields).map(([name, value]) => [clean(name), typeof value === "string" ? clean(value) : value]);
+  const entry = { time, level, message: cut(message) };
+  const rest = Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? cut(value) : value]);
   // Twice: the first sets the place, the last keeps a field from taking over one of the three names.
-  return JSON.stringify({ ...entry, ...Object.fromEntries(rest), ...entry });
+  return printableJson({ ...entry, ...Object.fromEntries(rest), ...entry });
 }
 
+/** The message is always quoted, so that nothing in it can be taken for a field. */
 function textLine(time: string, level: Level, message: string, fields: LogFields): string {
   const rest = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` ${clean(name)}=${typeof value === "string" ? quoted(clean(value)) : value}`);
-  return `${time} ${level.toUpperCase().padEnd(5)} ${message}${rest.join("")}`;
+    .map(([name, value]) => ` ${wordOrQuoted(name)}=${typeof value === "string" ? wordOrQuoted(cut(value)) : value}`);
+  return `${time} ${level.toUpperCase().padEnd(5)} ${printableJson(cut(message))}${rest.join("")}`;
 }
 
-function clean(text: string): string {
-  return printable(text, MAX_ERROR_TEXT_LENGTH);
+function cut(text: string): string {
+  return text.length > MAX_ERROR_TEXT_LENGTH ? `${text.slice(0, MAX_ERROR_TEXT_LENGTH).toWellFormed()}…` : text;
 }
 
 /** A plain word as it is; anything that could be read as more than one field in quotes. */
-function quoted(text: string): string {
-  return /^[\w.:/@+-]+$/.test(text) ? text : JSON.stringify(text);
+function wordOrQuoted(text: string): string {
+  return /^[\w.:/@+-]+$/.test(text) ? text : printableJson(text);
 }

@@ -17,7 +17,13 @@ export interface MetricInfo<K extends Kind = Kind> {
   readonly alarm: string;
 }
 
-type GaugeName = "outbox_pending_count" | "outbox_oldest_age" | "outbox_parked_count" | "outbox_blocked_count" | "outbox_dead_count";
+type GaugeName =
+  | "outbox_pending_count"
+  | "outbox_oldest_age"
+  | "outbox_parked_count"
+  | "outbox_blocked_count"
+  | "outbox_dead_count"
+  | "outbox_backlog_orders";
 type CounterName =
   | "outbox_publish_success_total"
   | "outbox_publish_failure_total"
@@ -67,6 +73,13 @@ export const METRICS: Readonly<
     meaning: "Dead letters, those that the stream has skipped included",
     attributes: ["subscription"],
     alarm: "above 0",
+  },
+  outbox_backlog_orders: {
+    kind: "gauge",
+    unit: "{order}",
+    meaning: "Orders with pending events of any subscription",
+    attributes: [],
+    alarm: "",
   },
   outbox_publish_success_total: {
     kind: "counter",

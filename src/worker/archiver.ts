@@ -1,8 +1,8 @@
 import { describeError, isOutboxError, OutboxError } from "../core/errors.ts";
-import { eventBytes } from "../core/event.ts";
+import { eventBytes, type StoredEvent } from "../core/event.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
-import { eventBlobName } from "../core/names.ts";
+import { eventBlobName, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { encodeDecision, type Decision } from "../core/pending-event.ts";
 import type { Blobs } from "../core/ports.ts";
@@ -66,6 +66,16 @@ export class Archiver {
     if (this.#workers.size >= MAX_PARALLEL_WRITES) return;
     const worker = this.#work().finally(() => this.#workers.delete(worker));
     this.#workers.add(worker);
+  }
+
+  /** An event that nobody wants goes to the archive too: nothing vanishes (G6). Resolves when it is there, so that its entity may go. */
+  async archiveUnwanted({ id, sequence, text }: StoredEvent): Promise<void> {
+    const metadata = { sequence: String(sequence), outcome: "unwanted", finishedat: new Date(this.#clock.now()).toISOString() };
+    try {
+      await this.#blobs.create("archive", eventBlobName(UNROUTED, this.#order, id), eventBytes(text), metadata);
+    } catch (error) {
+      if (!isOutboxError(error, "already-exists")) throw error;
+    }
   }
 
   /**

@@ -1,7 +1,7 @@
 import { OutboxError } from "../core/errors.ts";
 import type { RetryPolicy } from "../core/retry.ts";
 import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
-import type { HeadContext } from "./head-context.ts";
+import type { HeadContext } from "./round-options.ts";
 
 /**
  * Calls the handler. Ends when it does, or with its time; one that ignores its signal goes on unwatched, its event counts as failed.

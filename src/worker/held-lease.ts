@@ -33,6 +33,7 @@ export class HeldLease {
   readonly #ended = new AbortController();
   readonly #loops: Promise<unknown>;
   #believedUntil: number;
+  #onRenewed: (() => void) | undefined;
 
   private constructor(order: OrderKey, id: string, startedAt: number, options: LeaseOptions) {
     this.#order = order;
@@ -64,6 +65,11 @@ export class HeldLease {
   assertHeld(): void {
     if (!this.#lost.signal.aborted && this.#options.clock.monotonic() >= this.#believedUntil) this.#lose("it was not renewed in time");
     this.#lost.signal.throwIfAborted();
+  }
+
+  /** Calls `listener` after each good renewal, from now on. */
+  onRenewed(listener: () => void): void {
+    this.#onRenewed = listener;
   }
 
   /** Marks the lease as lost because a write that carried its id was refused. */
@@ -109,6 +115,7 @@ export class HeldLease {
         await leases.renew(this.#order, this.id, { signal: this.#ended.signal });
         this.#believedUntil = this.#deadline(startedAt);
         pauseMs = durationMs / 3;
+        this.#onRenewed?.();
       } catch (error) {
         if (this.#ended.signal.aborted) return;
         if (isOutboxError(error, "lease-lost")) return this.#lose("its renewal was refused", error);

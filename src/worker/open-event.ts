@@ -4,7 +4,7 @@ import { eventBlobName } from "../core/names.ts";
 import { validate } from "../core/schema.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
-import type { HeadContext } from "./head-context.ts";
+import type { HeadContext } from "./round-options.ts";
 
 /**
  * A stored event, checked and ready for its handler.

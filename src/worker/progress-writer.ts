@@ -1,6 +1,7 @@
 import { isOutboxError, OutboxError } from "../core/errors.ts";
+import { encodeHolder, isMarkedBy } from "../core/holder-mark.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import type { Etag, OrderLeases } from "../core/ports.ts";
+import type { Etag, Metadata, OrderLeases } from "../core/ports.ts";
 import { encodeProgress, type Progress } from "../core/progress.ts";
 import type { HeldLease } from "./held-lease.ts";
 
@@ -22,8 +23,10 @@ export class ProgressWriter {
   /** Resolves when everything in `#wanted` so far is written; undefined while there is nothing to write. */
   #next: Promise<void> | undefined;
   #last: Promise<void> = Promise.resolve();
+  /** Something of this round is on the blob already, or is not to come any more. */
+  #isMarked = false;
 
-  /** @param round unique mark of this round, to recognise an own write whose answer was lost */
+  /** @param round mark of this round, a ULID made when it began */
   constructor(options: {
     readonly leases: OrderLeases;
     readonly order: OrderKey;
@@ -56,25 +59,62 @@ export class ProgressWriter {
     return this.#next;
   }
 
+  /**
+   * Puts the round's mark on the blob, unless a write has done so: who looks at it sees since when the lease is held. In line with the other
+   * writes; one that fails is no harm, the next renewal tries again.
+   */
+  mark(): void {
+    if (this.#isMarked || this.#next !== undefined) return;
+    const before = this.#last;
+    this.#last = before.then(() => (this.#isMarked ? undefined : this.#tryMark()));
+    // Who waits for a write that failed hears of it there.
+    this.#last.catch(() => undefined);
+  }
+
+  /** Ends the marks, and waits for one that is under way. */
+  async close(): Promise<void> {
+    this.#isMarked = true;
+    await this.#last.catch(() => undefined);
+  }
+
+  async #tryMark(): Promise<void> {
+    try {
+      this.#lease.assertHeld();
+      this.#etag = await this.#send(this.#metadataOf(this.#written));
+      this.#isMarked = true;
+    } catch (error) {
+      if (isOutboxError(error, "lease-lost", "not-found")) this.#lease.markLost(error);
+    }
+  }
+
+  #metadataOf(progress: Progress): Metadata {
+    return { ...encodeProgress(progress, this.#round), ...encodeHolder(this.#lease.id) };
+  }
+
+  #send(metadata: Metadata): Promise<Etag> {
+    return this.#leases.writeMetadata(this.#order, metadata, { leaseId: this.#lease.id, etag: this.#etag });
+  }
+
   async #write(progress: Progress): Promise<void> {
-    const metadata = encodeProgress(progress, this.#round);
+    const metadata = this.#metadataOf(progress);
     for (let unanswered = 0; ; unanswered++) {
       this.#lease.assertHeld();
       try {
-        this.#etag = await this.#leases.writeMetadata(this.#order, metadata, { leaseId: this.#lease.id, etag: this.#etag });
+        this.#etag = await this.#send(metadata);
         break;
       } catch (error) {
         if (isOutboxError(error, "lease-lost", "not-found")) throw this.#lost(error);
         if (!isOutboxError(error, "precondition-failed", "timeout", "unavailable", "aborted") || unanswered === MAX_UNANSWERED) throw error;
       }
-      // No answer, or a conflict: was it mine? Only this round writes its mark.
+      // No answer, or a conflict: was it mine? Nobody else writes under this lease.
       const blob = await this.#leases.read(this.#order);
-      if (blob !== undefined && blob.metadata["round"] === metadata["round"] && blob.metadata["progress"] === metadata["progress"]) {
+      if (blob !== undefined && isMarkedBy(this.#lease.id, blob.metadata)) {
         this.#etag = blob.etag;
-        break;
-      }
-      if (blob?.etag !== this.#etag) throw this.#lost(new OutboxError("precondition-failed", "somebody else wrote the progress"));
+        if (blob.metadata["progress"] === metadata["progress"]) break;
+        // An own write whose answer was lost, a mark: this one is still to come, and the late copies of that one are refused by now.
+      } else if (blob?.etag !== this.#etag) throw this.#lost(new OutboxError("precondition-failed", "somebody else wrote the progress"));
     }
+    this.#isMarked = true;
     this.#written = progress;
   }
 

@@ -2,7 +2,7 @@
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../core/event.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
-import { eventBlobName, UNROUTED } from "../core/names.ts";
+import { eventBlobName } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { decodePendingState, encodePendingState, freshState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
@@ -53,16 +53,6 @@ export function route(event: StoredEvent, streams: readonly OrderStream[]): Rout
   });
   const wanting = asked.filter(({ wants }) => wants);
   return { event, targets: wanting.filter(({ stream }) => !stream.hasFinished(event.id)), unwanted: wanting.length === 0 };
-}
-
-/** An event that nobody wants goes to the archive too: nothing vanishes (G6). */
-export async function archiveUnwanted(blobs: Blobs, order: OrderKey, event: StoredEvent, finishedAt: string): Promise<void> {
-  const metadata = { sequence: String(event.sequence), outcome: "unwanted", finishedat: finishedAt };
-  try {
-    await blobs.create("archive", eventBlobName(UNROUTED, order, event.id), eventBytes(event.text), metadata);
-  } catch (error) {
-    if (!isOutboxError(error, "already-exists")) throw error;
-  }
 }
 
 /** Writes the event blobs of all events and returns what to queue, per stream and in order. */

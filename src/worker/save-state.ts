@@ -2,7 +2,7 @@ import { isOutboxError, OutboxError } from "../core/errors.ts";
 import { eventBlobName } from "../core/names.ts";
 import { decodePendingState, encodePendingState, type PendingState } from "../core/pending-event.ts";
 import type { QueuedEvent } from "../core/stream.ts";
-import type { HeadContext } from "./head-context.ts";
+import type { HeadContext } from "./round-options.ts";
 
 /**
  * Writes a head's state to its event blob, if nobody else has changed it. If an operator has, theirs stands: what was to be written is

@@ -15,7 +15,8 @@ import { HeldLease, type LeaseOptions } from "./held-lease.ts";
 import { PauseCache } from "./pause-cache.ts";
 import { Quarantine } from "./quarantine.ts";
 import type { RoundResult, Worker } from "./round-result.ts";
-import { Round, type RoundOptions, type RoundOutcome } from "./round.ts";
+import type { RoundInput, RoundOptions, RoundOutcome } from "./round-options.ts";
+import { runRound } from "./round.ts";
 import { Wakeable } from "./wakeable.ts";
 
 export interface WorkerOptions {
@@ -120,11 +121,11 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
-  async function underLease(input: Omit<ConstructorParameters<typeof Round>[1], "id">): Promise<RoundOutcome> {
+  async function underLease(input: Omit<RoundInput, "id">): Promise<RoundOutcome> {
     const { lease, order } = input;
     let giveBack = false;
     try {
-      const outcome = await new Round(roundOptions, { ...input, id: nextEventId(undefined, clock.now(), random) }).run();
+      const outcome = await runRound(roundOptions, { ...input, id: nextEventId(undefined, clock.now(), random) });
       giveBack = outcome.clean;
       return outcome;
     } finally {

@@ -7,6 +7,9 @@ import { nextEventId, type EventId } from "../../src/core/event-id.ts";
 import { eventBlobName } from "../../src/core/names.ts";
 import { encodeOrderId, parseOrderId } from "../../src/core/order-id.ts";
 import { decodePendingState, encodePendingState, freshState, type PendingState } from "../../src/core/pending-event.ts";
+import { METRICS, type MetricName } from "../../src/system/metrics.ts";
+import { createOutbox } from "../../src/producer/outbox.ts";
+import { steps, workflow } from "../producer/fixtures/workflow.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { runCli, type CliResult } from "./run-cli.ts";
 
@@ -172,20 +175,63 @@ describe("on an account with trouble", () => {
     expect((await storage.leases.read(order))?.state).toBe("abandoned");
   });
 
+  test("what nobody knows is neither paused nor woken nor shown: exit 1, with the next step", async () => {
+    const pause = await json("pause", "reprot", ...REASON);
+    expect(pause).toMatchObject({ status: 1, document: { error: { code: "not-found" } } });
+    expect(JSON.stringify(pause.document)).toMatch(/names a subscription reprot: known are report\. To pause it .* use --force/);
+    expect(await json("pause", "billing", "--workflow", FIXTURE, "--dry-run", ...REASON)).toMatchObject({ status: 1 });
+    expect(await json("pause", "reprot", "--force", "--dry-run", ...REASON)).toMatchObject({
+      status: 0,
+      document: { outcome: "would-pause" },
+    });
+
+    expect(await json("wake", "nobody")).toMatchObject({
+      status: 1,
+      document: { error: { code: "not-found", message: expect.stringContaining("use --force") } },
+    });
+    expect(await json("wake", "nobody", "--dry-run", "--force")).toMatchObject({ status: 0, document: { outcome: "would-wake" } });
+    expect(await json("unlock", "nobody", ...REASON)).toMatchObject({ status: 1, document: { error: { code: "not-found" } } });
+    expect(await json("orders", "show", "nobody")).toMatchObject({ status: 1, document: { error: { code: "not-found" } } });
+  });
+
+  test("an event that no worker has relayed is seen by status and orders list", async () => {
+    await createOutbox({ workflow, storage }).commit("unrelayed", steps(1));
+    expect((await cli("status")).stdout).toMatch(/^Not relayed yet: 1 event of 1 order, the oldest for \d+s\.$/m);
+    expect((await cli("status", "--max-pages", "0")).stdout).toContain("stopped early");
+    const listed = await json("orders", "list", "--unrelayed");
+    expect(listed).toMatchObject({
+      status: 0,
+      document: { complete: true, orders: [{ orderId: "unrelayed", head: { state: "unrelayed" } }] },
+    });
+    expect((await cli("orders", "list")).stdout).toMatch(/^unrelayed +- +1 +- +\d+s +unrelayed /m);
+  });
+
   test("verify: 4 for damage; sweep, reconcile, cleanup and metrics answer", async () => {
     const name = eventBlobName("report", encodeOrderId(parseOrderId("waiting")), nextEventId(undefined, Date.now(), Math.random));
     await storage.blobs.create("archive", name, new Uint8Array(), { sequence: "9", previous: "8" });
     expect(await cli("verify", "waiting")).toMatchObject({ status: 4, stdout: expect.stringContaining("beyond-progress") });
-    expect(await cli("verify", "parked")).toMatchObject({ status: 0, stdout: "1 orders verified: sound.\n" });
-    expect(await json("verify")).toMatchObject({ status: 4, document: { orders: 5, sound: false } });
+    expect(await cli("verify", "parked")).toMatchObject({ status: 0, stdout: "1 order verified: sound.\n" });
+    expect(await json("verify")).toMatchObject({ status: 4, document: { orders: 6, sound: false } });
 
     expect(await json("sweep")).toMatchObject({ status: 0, document: { woken: expect.any(Number) } });
-    expect(await json("reconcile")).toMatchObject({ status: 0, document: { complete: true } });
+    expect(await json("sweep", "--dry-run")).toMatchObject({ status: 0, document: { woken: expect.any(Number), dryRun: true } });
+    expect(await json("reconcile")).toMatchObject({ status: 0, document: { complete: true, dryRun: false } });
+    expect(await json("cleanup", "--reason", "space")).toMatchObject({ status: 0, document: { removed: { archive: 0 }, dryRun: false } });
+    const records = await Array.fromAsync(storage.blobs.list("audit", ""), (blob) => storage.blobs.read("audit", blob.name));
+    const texts = records.map((record) => new TextDecoder().decode(record!.bytes)).filter((text) => text.includes('"cleanup"'));
+    expect(texts.map((text) => JSON.parse(text) as unknown)).toMatchObject([
+      { action: "cleanup", reason: "space", outcome: "intended" },
+      { action: "cleanup", reason: "space", outcome: expect.stringMatching(/^removed .*, 0 archived events$/) },
+    ]);
     expect(await cli("cleanup", "--dry-run", "--archive-days", "1")).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining("0 archive"),
+      stdout: expect.stringContaining("0 archived events"),
     });
-    expect((await cli("metrics")).stdout).toContain('outbox_pending_count{subscription="report"} 5');
+    const { stdout: gauges } = await cli("metrics");
+    expect(gauges).toContain('outbox_pending_count{subscription="report"} 5');
+    expect(gauges).toMatch(/^outbox_backlog_orders 5$/m);
+    const printed = [...gauges.matchAll(/^# TYPE (\S+) gauge$/gm)].map(([, each]) => each!);
+    expect(printed).toEqual(Object.keys(METRICS).filter((each) => METRICS[each as MetricName].kind === "gauge"));
   });
 
   test.each([
@@ -196,7 +242,7 @@ describe("on an account with trouble", () => {
     { name: "no event id", args: ["dead", "show", "blocked", "--event", "7"], says: "an event id (ULID) is needed" },
     { name: "no order id", args: ["wake", ""], says: "an OrderId has at least one character" },
     { name: "no subscription name", args: ["pause", "A B", ...REASON], says: "subscription name" },
-    { name: "no such limit", args: ["dead", "redrive", "--all", "--limit", "0", ...REASON], says: "limit is 0" },
+    { name: "no such limit", args: ["dead", "redrive", "--all", "--limit", "0", ...REASON], says: "from 1 to 1000000000" },
   ])("$name: exit 2", async ({ args, says }) => {
     expect(await cli(...args)).toMatchObject({ status: 2, stdout: "", stderr: expect.stringContaining(says) });
   });
@@ -207,6 +253,14 @@ describe("on an account with trouble", () => {
     expect(stderr).toContain("order nobody has no such dead letter");
     expect(stderr).not.toContain("setup");
   });
+});
+
+test("a subscription that is only deployed yet is paused by the module that has it", async () => {
+  const { prefix } = await connectTestStorage();
+  const pause = ["pause", "report", "--prefix", prefix, "--json", ...REASON];
+  expect(await runCli(pause, inject("azurite"))).toMatchObject({ status: 1, stdout: expect.stringContaining("report: none is known. To") });
+  const { status, stdout } = await runCli([...pause, "--workflow", FIXTURE], inject("azurite"));
+  expect({ status, document: JSON.parse(stdout) as unknown }).toMatchObject({ status: 0, document: { outcome: "paused" } });
 });
 
 test("help tells the commands and the exit statuses", async () => {

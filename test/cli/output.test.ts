@@ -1,7 +1,7 @@
 /** What commands print: aligned, and nothing in it that drives a terminal or forges a line. */
 import { execFileSync } from "node:child_process";
 import { describe, expect, test } from "vitest";
-import { commandLine, duration, facts, jsonDocument, table } from "../../src/cli/output.ts";
+import { commandLine, duration, escaped, facts, jsonDocument, table } from "../../src/cli/output.ts";
 
 const HOSTILE = 'o-1\n2  admin\u001b[2J\u009b31m\u202e<script>alert("x")</script>\u2028\r';
 /** What terminals and line-based readers act upon. */
@@ -26,6 +26,20 @@ describe("tables", () => {
     expect(text.split("\n")).toHaveLength(2);
     expect(text).not.toMatch(ACTIVE);
     expect(text.split("\n")[1]!.length).toBeLessThan(250);
+  });
+
+  test("two ids that differ never look alike, and what is escaped already is not escaped twice", () => {
+    const ids = ["o\n1", String.raw`o\u000a1`, String.raw`o\u005cu000a1`];
+    expect(
+      table(["ORDER"], [["o\n1"], [String.raw`o\u000a1`], ["x"]])
+        .split("\n")
+        .slice(1),
+    ).toEqual([String.raw`o\u000a1`, String.raw`o\u005cu000a1`, "x"]);
+    expect(new Set(ids.map((orderId) => facts({ orderId }))).size).toBe(ids.length);
+    expect(table(["A"], [[escaped(String.raw`a\u000ab`)], [escaped("\u001b[2J")], [escaped(undefined)]])).toBe(
+      ["A", String.raw`a\u000ab`, String.raw`\u001b[2J`, "-"].join("\n"),
+    );
+    expect(facts({ A: escaped("x".repeat(300), 200) })).toBe(`A: ${"x".repeat(200)}…`);
   });
 
   test("so does one among facts", () => {

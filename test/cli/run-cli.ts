@@ -4,6 +4,9 @@ import { fileURLToPath } from "node:url";
 
 const MAIN = fileURLToPath(new URL("../../src/cli/main.ts", import.meta.url));
 
+/** More than any command of a test prints; beyond it the process would be killed. */
+const MAX_OUTPUT_BYTES = 64 * 1024 * 1024;
+
 export interface CliResult {
   readonly status: number;
   readonly stdout: string;
@@ -14,8 +17,9 @@ export interface CliResult {
 export function runCli(args: readonly string[], connectionString: string): Promise<CliResult> {
   const { ORDERED_OUTBOX_ACCOUNT: _account, AzureWebJobsStorage: _functions, ...inherited } = process.env;
   const env = { ...inherited, NO_COLOR: "1", ORDERED_OUTBOX_CONNECTION_STRING: connectionString };
+  const options = { env, encoding: "utf8", maxBuffer: MAX_OUTPUT_BYTES } as const;
   return new Promise((resolve) => {
-    const child = execFile(process.execPath, [MAIN, ...args], { env, encoding: "utf8" }, (_error, stdout, stderr) => {
+    const child = execFile(process.execPath, [MAIN, ...args], options, (_error, stdout, stderr) => {
       resolve({ status: child.exitCode ?? -1, stdout, stderr });
     });
   });

@@ -11,7 +11,10 @@ const run = promisify(execFile);
 test("setup creates what is missing, twice if need be; an outbox works on it then", async () => {
   const prefix = randomPrefix();
   const env = { ...process.env, ORDERED_OUTBOX_CONNECTION_STRING: inject("azurite") };
-  for (let time = 0; time < 2; time++) await run(process.execPath, [MAIN, "setup", "--prefix", prefix, "--json"], { env });
+  for (let time = 0; time < 2; time++) {
+    const { stdout } = await run(process.execPath, [MAIN, "setup", "--prefix", prefix, "--json"], { env });
+    expect(JSON.parse(stdout)).toEqual({ outcome: "ready", prefix });
+  }
   const storage = await connectTestStorage({ prefix });
   expect(await storage.wakeUps.receive(1, 1_000)).toEqual([]);
   expect(await storage.blobs.read("events", "none")).toBeUndefined();

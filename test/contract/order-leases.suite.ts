@@ -104,6 +104,20 @@ export function describeOrderLeases(connect: Connect): void {
       expect(await storage.leases.read(order)).toEqual({ etag, metadata: {}, state: "taken" });
     });
 
+    it("isHeldBy tells the present holder from everybody else, and changes nothing", async () => {
+      const { order, id, etag } = await acquired();
+      expect(await storage.leases.isHeldBy(order, id)).toBe(true);
+      expect(await storage.leases.isHeldBy(order, randomUUID())).toBe(false);
+      expect(await storage.leases.read(order)).toEqual({ etag, metadata: {}, state: "taken" });
+      await storage.leases.release(order, id);
+      expect(await storage.leases.isHeldBy(order, id)).toBe(false);
+      const second = await acquired(order);
+      expect(await storage.leases.isHeldBy(order, id)).toBe(false);
+      await harness.breakLease(order);
+      expect(await storage.leases.isHeldBy(order, second.id)).toBe(false);
+      expect(await storage.leases.isHeldBy(newOrder(), id)).toBe(false);
+    });
+
     it("release frees the order at once", async () => {
       const { order, id } = await acquired();
       await storage.leases.release(order, id);

@@ -3,6 +3,7 @@ import { CONTROL_PARTITION } from "../../src/core/controls.ts";
 import { idempotencyRow, outboxRow } from "../../src/core/names.ts";
 import type { OrderKey } from "../../src/core/order-id.ts";
 import type { Storage } from "../../src/core/ports.ts";
+import { inLanes } from "../../src/operations/lanes.ts";
 import { eventId, failure, newOrder, outboxEntity, transaction, type Connect, type Harness } from "./harness.ts";
 
 /** More than one page holds. */
@@ -13,6 +14,8 @@ export function describeScans(connect: Connect): void {
     let harness: Harness;
     let storage: Storage;
     const orders = [newOrder(), newOrder()].sort();
+    /** Deleted orders, so many that two orders more are more than one page. */
+    const more = Array.from({ length: 999 }, newOrder);
     const [first, second] = orders as [OrderKey, OrderKey];
 
     beforeAll(async () => {
@@ -34,6 +37,10 @@ export function describeScans(connect: Connect): void {
       }
       await harness.putForeignRow(first, "outbox:note", { n: 1 });
       await harness.putForeignRow(first, "line", { n: 1 });
+      await harness.putForeignRow(first, "order ", { n: 1 });
+      await harness.putForeignRow("no~" as OrderKey, "order", { n: 1 });
+      const tombstone = { sequence: 1, lastEventId: eventId(1), state: undefined, commitTokens: [] };
+      await inLanes(more, 8, (order) => storage.orders.commit(transaction(order, { entity: tombstone, outbox: [] })));
       await harness.putForeignRow("no~" as OrderKey, outboxRow(eventId(1)), { n: 1 });
       await harness.putForeignRow(CONTROL_PARTITION, "pause:mail", { n: 1 });
     });
@@ -65,9 +72,30 @@ export function describeScans(connect: Connect): void {
       "a place where no scan stopped (%j) is refused with invalid-option",
       async (from) => {
         await failure(storage.orders.scanOutbox(from, 1), "invalid-option");
+        await failure(storage.orders.scanOrders(from, 1), "invalid-option");
         await failure(storage.orders.scanIdempotency(from, 1), "invalid-option");
       },
     );
+
+    it("scanOrders finds every order once, deleted ones too, and no other row", async () => {
+      const { orders: found, next } = await storage.orders.scanOrders(undefined, 10);
+      expect(next).toBeUndefined();
+      expect(found).toEqual([...orders, ...more].sort());
+    });
+
+    it("scanOrders stops after its pages and goes on where it stopped, without doubles or holes", async () => {
+      const seen: OrderKey[] = [];
+      let from: string | undefined;
+      let scans = 0;
+      do {
+        const { orders: found, next } = await storage.orders.scanOrders(from, 1);
+        seen.push(...found);
+        from = next;
+        scans += 1;
+      } while (from !== undefined);
+      expect(scans).toBeGreaterThan(1);
+      expect(seen).toEqual([...orders, ...more].sort());
+    });
 
     it("scanIdempotency finds the results of all orders, and no other row", async () => {
       const { entities, next } = await storage.orders.scanIdempotency(undefined, 10);

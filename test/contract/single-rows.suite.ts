@@ -29,6 +29,21 @@ export function describeSingleRows(connect: Connect): void {
       expect((await storage.orders.readEntity(order, "a"))?.properties).toEqual({ x: "2" });
     });
 
+    it("F5: an insert is refused if the row is there, which stays as it is", async () => {
+      const order = newOrder();
+      await storage.orders.insertEntity(order, "a", { x: "1", n: 5n });
+      await failure(storage.orders.insertEntity(order, "a", { x: "2" }), "already-exists");
+      expect((await storage.orders.readEntity(order, "a"))?.properties).toEqual({ x: "1", n: 5n });
+    });
+
+    it("F5: of eight inserts at once exactly one succeeds", async () => {
+      const order = newOrder();
+      const outcomes = await Promise.allSettled(Array.from({ length: 8 }, (_, n) => storage.orders.insertEntity(order, "a", { n })));
+      const winners = outcomes.flatMap(({ status }, n) => (status === "fulfilled" ? [n] : []));
+      expect(winners).toHaveLength(1);
+      expect((await storage.orders.readEntity(order, "a"))?.properties).toEqual({ n: winners[0] });
+    });
+
     it("a listing has the keys from `from` to before `to`, sorted, of its partition alone", async () => {
       const [order, other] = [newOrder(), newOrder()];
       for (const rowKey of ["b", "a", "a~", "c", "Z"]) await storage.orders.putEntity(order, rowKey, {});
@@ -67,6 +82,7 @@ export function describeSingleRows(connect: Connect): void {
     it.each(refused)("G6: %s is refused, and nothing is written", async (_name, rowKey, properties) => {
       const order = newOrder();
       await failure(storage.orders.putEntity(order, rowKey, properties), "invalid-state");
+      await failure(storage.orders.insertEntity(order, rowKey, properties), "invalid-state");
       expect(await storage.orders.listEntities(order, { from: " ", to: "~" })).toEqual([]);
     });
 

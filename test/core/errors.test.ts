@@ -1,8 +1,13 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { describeError, isOutboxError, MAX_ERROR_TEXT_LENGTH, OutboxError, printable } from "../../src/core/errors.ts";
+import { describeError, describeStack, isOutboxError, MAX_ERROR_TEXT_LENGTH, OutboxError, printable } from "../../src/core/errors.ts";
 
 const FORGING = /[\u0000-\u001F\u007F-\u009F\u2028\u2029\u202A-\u202E\u2066-\u2069]/;
+/** The one text that is printed so. */
+function readBack(printed: string): string {
+  return printed.replace(/\\u([0-9a-f]{4})/g, (_escape, digits: string) => String.fromCharCode(Number.parseInt(digits, 16)));
+}
+
 const cyclic: Record<string, unknown> = {};
 cyclic["self"] = cyclic;
 
@@ -54,6 +59,34 @@ describe("errors", () => {
         expect(text.isWellFormed()).toBe(true);
       }),
     );
+  });
+
+  test.each([
+    ["o\n1", String.raw`o\u000a1`],
+    [String.raw`o\u000a1`, String.raw`o\u005cu000a1`],
+    [String.raw`o\u005cu000a1`, String.raw`o\u005cu005cu000a1`],
+    ["\\\n", String.raw`\\u000a`],
+    [String.raw`C:\users`, String.raw`C:\users`],
+  ])("C23: %j is printed as %s", (text, printed) => {
+    expect(printable(text)).toBe(printed);
+    expect(readBack(printed)).toBe(text);
+  });
+
+  test("property: what is printed tells which text it was", () => {
+    const piece = fc.constantFrom("\\", "u", "\n", "0", "a", "00", "\\u000a", "\\u005c", "\u202e", "é");
+    const texts = fc.oneof(
+      fc.array(piece).map((pieces) => pieces.join("")),
+      fc.string({ unit: "binary" }),
+    );
+    fc.assert(fc.property(texts, (text) => readBack(printable(text, Number.POSITIVE_INFINITY)) === text));
+  });
+
+  test("an id that one of our errors quotes is escaped once, however often the error is told", () => {
+    const error = new OutboxError("not-found", `there is no order ${printable("o\n1")}`);
+    expect(describeError(error)).toBe(String.raw`not-found: there is no order o\u000a1`);
+    expect(describeStack(error)).toContain(String.raw`no order o\u000a1`);
+    expect(describeStack(error)).not.toMatch(FORGING);
+    expect(describeError({ text: "\u0001\u202e" })).toBe(String.raw`{"text":"\u0001\u202e"}`);
   });
 
   test("a cut never leaves half of a surrogate pair", () => {

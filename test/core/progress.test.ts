@@ -2,6 +2,7 @@ import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { MAX_SUBSCRIPTION_NAME_LENGTH } from "../../src/core/names.ts";
 import { decodePendingState, encodePendingState, freshState, type PendingState } from "../../src/core/pending-event.ts";
+import { encodeHolder } from "../../src/core/holder-mark.ts";
 import { decodeProgress, encodeProgress, MAX_SUBSCRIPTIONS, NO_PROGRESS, type Progress } from "../../src/core/progress.ts";
 import { eventId, thrown } from "./support.ts";
 
@@ -53,7 +54,9 @@ describe("progress on the lease blob (design §3, W2)", () => {
     const stream = { sequence: Number.MAX_SAFE_INTEGER, id: eventId(1), relayed: Number.MAX_SAFE_INTEGER };
     const streams = Object.fromEntries(Array.from({ length: MAX_SUBSCRIPTIONS }, (_, index) => [name(index), stream]));
     const progress = { clean: Number.MAX_SAFE_INTEGER, relayed: Number.MAX_SAFE_INTEGER, streams };
-    expect(bytesOf(encodeProgress(progress, "0".repeat(36)))).toBeLessThanOrEqual(MAX_METADATA_BYTES);
+    expect(bytesOf({ ...encodeProgress(progress, "0".repeat(26)), ...encodeHolder("0".repeat(36)) })).toBeLessThanOrEqual(
+      MAX_METADATA_BYTES,
+    );
   });
 
   test.each([

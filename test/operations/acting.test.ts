@@ -2,10 +2,12 @@
 import { describe, expect, test } from "vitest";
 import { CONTROL_CACHE_MS } from "../../src/core/controls.ts";
 import { OutboxError } from "../../src/core/errors.ts";
+import type { OrdersTable } from "../../src/core/ports.ts";
 import { inLanes } from "../../src/operations/lanes.ts";
 import { listPauses, pause, resume } from "../../src/operations/pauses.ts";
 import { unlockOrder } from "../../src/operations/unlock.ts";
 import { wakeOrder } from "../../src/operations/wake.ts";
+import { settle } from "../support/manual-clock.ts";
 import { ANN, BOB, id, key, Scene } from "./support.ts";
 
 const ODD = 'o-1\n<b>"é📦\u001b[2J/..:pause';
@@ -40,6 +42,72 @@ describe("pauses (F5)", () => {
     expect(both.map(({ outcome }) => outcome).sort()).toEqual(["already-paused", "paused"]);
     const [{ actor } = { actor: "" }] = await listPauses(scene.context);
     expect(both.map((result) => result.pause.actor)).toEqual([actor, actor]);
+  });
+
+  test("of two whose looks both came before either write, the second is told who was first, and when", async () => {
+    const scene = new Scene();
+    const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+    let inserts = 0;
+    scene.storage.onCall = ({ method }) => (method === "insertEntity" ? gates[inserts++]?.promise : undefined);
+    const ann = pause(scene.context, { subscription: "audit" }, ANN);
+    await settle();
+    await scene.clock.advance(5);
+    const bob = pause(scene.context, { subscription: "audit" }, BOB);
+    await settle();
+    expect(inserts).toBe(2);
+    gates[1]?.resolve();
+    const first = { subscription: "audit", orderId: undefined, ...BOB, at: "2026-01-01T00:00:00.005Z" };
+    expect(await bob).toEqual({ outcome: "paused", pause: first });
+    gates[0]?.resolve();
+    expect(await ann).toEqual({ outcome: "already-paused", pause: first });
+    expect(await listPauses(scene.context)).toEqual([first]);
+    expect(
+      scene
+        .audit()
+        .map(({ actor, outcome }) => `${actor} ${outcome}`)
+        .sort(),
+    ).toEqual(["ann already-paused", "ann intended", "bob intended", "bob paused"]);
+  });
+
+  test("the same operator twice at the very same time has paused once", async () => {
+    const scene = new Scene();
+    const both = await Promise.all([1, 2].map(() => pause(scene.context, { subscription: "audit" }, ANN)));
+    expect(both.map(({ outcome }) => outcome).sort()).toEqual(["already-paused", "paused"]);
+  });
+
+  test("a pause whose request the client repeated is its own", async () => {
+    const scene = new Scene();
+    scene.storage.onCall = ({ method }) =>
+      method === "insertEntity"
+        ? {
+            after: () => {
+              throw new OutboxError("already-exists", "the client repeated a request that had landed");
+            },
+          }
+        : undefined;
+    expect(await pause(scene.context, { subscription: "audit" }, ANN)).toMatchObject({ outcome: "paused", pause: { actor: "ann" } });
+  });
+
+  test("one that is resumed between the refusal and the look is paused anew", async () => {
+    const scene = new Scene();
+    let isFirst = true;
+    scene.storage.onCall = async ({ method }) => {
+      if (method !== "insertEntity" || !isFirst) return;
+      isFirst = false;
+      await pause(scene.context, { subscription: "audit" }, BOB);
+    };
+    let reads = 0;
+    const inner = scene.storage.orders;
+    const orders: OrdersTable = {
+      ...inner,
+      readEntity: async (...args) => {
+        if (++reads === 2) await resume(scene.context, { subscription: "audit" }, BOB);
+        return inner.readEntity(...args);
+      },
+    };
+    const context = { ...scene.context, storage: { ...scene.storage, orders } };
+    expect(await pause(context, { subscription: "audit" }, ANN)).toMatchObject({ outcome: "paused", pause: { actor: "ann" } });
+    expect(await listPauses(scene.context)).toMatchObject([{ actor: "ann" }]);
   });
 
   test("resuming wakes the orders with a backlog of it, once every worker knows", async () => {
@@ -118,21 +186,29 @@ describe("unlock", () => {
 
   test("of an order that nobody holds does nothing", async () => {
     const scene = new Scene();
+    scene.pending("o-1", 1);
     expect(await unlockOrder(scene.context, id("o-1"), ANN)).toEqual({ orderId: "o-1", outcome: "not-held" });
     expect([scene.audit(), scene.wakeUps()]).toEqual([[], []]);
+  });
+
+  test("of an order that does not exist is refused", async () => {
+    const scene = new Scene();
+    await expect(unlockOrder(scene.context, id("o-1"), ANN)).rejects.toMatchObject({ code: "not-found" });
+    expect(scene.audit()).toEqual([]);
   });
 });
 
 describe("wake", () => {
   test("sends a wake-up that every reader understands alike, and is recorded", async () => {
     const scene = new Scene();
-    await wakeOrder(scene.context, id("12345678901234567890"), ANN);
+    await wakeOrder(scene.context, id("12345678901234567890"), ANN, { force: true });
     expect(scene.storage.messages()).toMatchObject([{ text: '"12345678901234567890"', hiddenForMs: 0 }]);
     expect(scene.audit()).toHaveLength(2);
   });
 
   test("fails with the queue, and says so in the audit log", async () => {
     const scene = new Scene();
+    scene.pending("o-1", 1);
     scene.storage.onCall = ({ port }) => {
       if (port === "wakeUps") throw new OutboxError("unavailable", "queue");
     };

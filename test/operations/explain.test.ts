@@ -127,9 +127,23 @@ const cases: readonly Case[] = [
   },
   {
     name: "a head in work",
+    given: { lease: "taken", heldSinceMs: NOW - 42_000, streams: stream(pending(1), pending(2)) },
+    code: "lease-held",
+    says: "Event 1 of audit (quick, attempt 1), 1 more behind it: a worker has held the order's lease since 2025-12-31T23:59:18.000Z (42 s)",
+    command: "unlock --reason the holder hangs -- o-1",
+  },
+  {
+    name: "a head in work whose start was counted before it ran",
+    given: { lease: "taken", heldSinceMs: NOW + 1_000, streams: stream(pending(1, { attempts: 3, crashes: 1 }), pending(2)) },
+    code: "lease-held",
+    says: "(quick, attempt 3), 1 more behind it: a worker has held the order's lease since 2026-01-01T00:00:01.000Z (0 s)",
+    command: "unlock --reason the holder hangs -- o-1",
+  },
+  {
+    name: "a head in work, and its holder has left no mark",
     given: { lease: "taken", streams: stream(pending(1), pending(2)) },
     code: "lease-held",
-    says: "a worker holds the order's lease",
+    says: "a worker has held the order's lease for less than 20 s, as it has not left its mark yet, and is at it",
     command: "unlock --reason the holder hangs -- o-1",
   },
   {

@@ -31,9 +31,10 @@ describe("status", () => {
         { subscription: "mail", pending: 0, orders: 0, oldestAgeSeconds: undefined, parked: 0, blocked: 0, dead: 0, paused: "all" },
       ],
       ordersWithBacklog: 2,
+      unrelayed: { events: 0, orders: 0, oldestAgeSeconds: undefined, complete: true },
       foreign: 1,
     });
-    expect(scene.storage.callCounts()).toEqual({ "blobs.list": 2, "orders.listEntities": 1 });
+    expect(scene.storage.callCounts()).toEqual({ "blobs.list": 2, "orders.listEntities": 1, "orders.scanOutbox": 1 });
   });
 
   test("a failed attempt does not make an old event young, nor does a clock that is behind make it younger than its blob", async () => {
@@ -49,7 +50,35 @@ describe("status", () => {
   });
 
   test("nothing at all", async () => {
-    expect(await readStatus(new Scene().context)).toEqual({ subscriptions: [], ordersWithBacklog: 0, foreign: 0 });
+    expect(await readStatus(new Scene().context)).toEqual({
+      subscriptions: [],
+      ordersWithBacklog: 0,
+      unrelayed: { events: 0, orders: 0, oldestAgeSeconds: undefined, complete: true },
+      foreign: 0,
+    });
+  });
+
+  test("what is still in the outbox is counted, with the age of the oldest", async () => {
+    const scene = new Scene();
+    await scene.commit("o-2", 3);
+    await scene.clock.advance(70_000);
+    await scene.commit("o-1", 1);
+    const { unrelayed, ordersWithBacklog } = await readStatus(scene.context);
+    expect(unrelayed).toEqual({ events: 4, orders: 2, oldestAgeSeconds: 70, complete: true });
+    expect(ordersWithBacklog).toBe(0);
+  });
+
+  test("the look through the table follows all pages up to its bound, and says when it stopped early", async () => {
+    const scene = new Scene();
+    for (let number = 0; number < 11; number++) await scene.commit(`o-${number}`, 95);
+    scene.storage.forgetCalls();
+    expect((await readStatus(scene.context)).unrelayed).toMatchObject({ events: 1_045, orders: 11, complete: true });
+    expect((await readStatus(scene.context, { maxPages: 1 })).unrelayed).toMatchObject({ events: 1_000, complete: false });
+    expect((await readStatus(scene.context, { maxPages: 0 })).unrelayed).toMatchObject({ events: 0, complete: false });
+    expect(scene.storage.callCounts()["orders.scanOutbox"]).toBe(2);
+    await expect(readStatus(scene.context, { maxPages: -1 })).rejects.toMatchObject({ code: "invalid-option" });
+    const signal = AbortSignal.abort();
+    await expect(readStatus({ ...scene.context, signal })).rejects.toMatchObject({ code: "aborted" });
   });
 });
 
@@ -63,7 +92,7 @@ describe("orders list", () => {
     scene.blocked("dead", 1);
     await scene.hold("new");
 
-    expect(await listOrders(scene.context)).toMatchObject([
+    expect((await listOrders(scene.context)).orders).toMatchObject([
       {
         orderId: "late",
         subscription: "audit",
@@ -82,9 +111,30 @@ describe("orders list", () => {
       { orderId: "new", backlog: 1, head: { state: "pending" }, lease: "taken" },
     ]);
     for (const state of ["parked", "blocked", "pending"] as const) {
-      expect((await listOrders(scene.context, { state })).map(({ head }) => head.state)).toEqual([state]);
+      expect((await listOrders(scene.context, { state })).orders.map(({ head }) => head.state)).toEqual([state]);
     }
-    expect(await listOrders(scene.context, { subscription: "billing" })).toEqual([]);
+    expect(await listOrders(scene.context, { subscription: "billing" })).toEqual({ orders: [], complete: true });
+  });
+
+  test("orders whose events are still in the outbox are among them, and can be asked for alone", async () => {
+    const scene = new Scene();
+    await scene.commit("stuck", 2);
+    await scene.clock.advance(9_000);
+    scene.pending("new", 1);
+    await scene.hold("stuck");
+    const stuck = {
+      orderId: "stuck",
+      subscription: undefined,
+      backlog: 2,
+      head: { id: expect.any(String), sequence: undefined, ageSeconds: 9, state: "unrelayed", attempts: 0 },
+      lease: "taken",
+    };
+    const all = await listOrders(scene.context);
+    expect(all).toMatchObject({ complete: true, orders: [{ orderId: "stuck" }, { orderId: "new" }] });
+    expect(await listOrders(scene.context, { state: "unrelayed" })).toEqual({ orders: [stuck], complete: true });
+    expect((await listOrders(scene.context, { state: "pending" })).orders).toMatchObject([{ orderId: "new" }]);
+    expect((await listOrders(scene.context, { subscription: "audit" })).orders).toMatchObject([{ orderId: "new" }]);
+    expect(await listOrders(scene.context, { maxPages: 0 })).toMatchObject({ complete: false, orders: [{ orderId: "new" }] });
   });
 });
 
@@ -162,10 +212,25 @@ describe("dead letters", () => {
       ["o-2", 1],
     ]);
     expect(groups).toEqual([
-      { group: "Error: timeout after # s", count: 2, orders: 2, subscriptions: ["audit", "billing"] },
-      { group: "Error: no carrier …", count: 1, orders: 1, subscriptions: ["audit"] },
+      { group: "Error: timeout after # s", example: "Error: timeout after 7 s", count: 2, orders: 2, subscriptions: ["audit", "billing"] },
+      { group: "Error: no carrier …", example: 'Error: no carrier "DHL"', count: 1, orders: 1, subscriptions: ["audit"] },
     ]);
     expect(foreign).toEqual(["audit/junk"]);
+  });
+
+  test("whose errors differ in ids alone are one group, which the filter knows by the text that is shown", async () => {
+    const scene = new Scene();
+    scene.blocked("alpha", 1, "Error: order alpha refused at 2026-01-01T00:00:00Z");
+    scene.blocked("b-7", 1, "Error: order b-7 refused at 2026-02-01T00:00:00.5Z");
+    scene.blocked("c", 1, "Error: other");
+    const [group] = (await listDeadLetters(scene.context)).groups;
+    expect(group).toMatchObject({ group: "Error: order # refused at #", count: 2 });
+
+    const { letters } = await listDeadLetters(scene.context, { group: group!.group });
+    expect(letters.map(({ orderId, reason, group: own }) => [orderId, reason, own])).toEqual([
+      ["alpha", "Error: order alpha refused at 2026-01-01T00:00:00Z", "Error: order # refused at #"],
+      ["b-7", "Error: order b-7 refused at 2026-02-01T00:00:00.5Z", "Error: order # refused at #"],
+    ]);
   });
 
   test("one is shown with its history, its event's exact text, and what is decided", async () => {

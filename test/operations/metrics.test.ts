@@ -104,11 +104,13 @@ describe("§7: what the sweep reports", () => {
     expect(await valuesOf("outbox_blocked_count")).toEqual({ [mail]: 1 });
     expect(await valuesOf("outbox_dead_count")).toEqual({ [mail]: 1 });
     expect(await valuesOf("outbox_oldest_age")).toEqual({ [mail]: 1.5 });
+    expect(await valuesOf("outbox_backlog_orders")).toEqual({ "{}": 2 });
     for (const name of [blobName("o-1"), blobName("o-2")]) storage.deleteBlob("events", name);
     storage.deleteBlob("dead", blobName("o-2"));
     await sweeper.sweep();
     expect(await valuesOf("outbox_pending_count")).toEqual({ [mail]: 0 });
     expect(await valuesOf("outbox_dead_count")).toEqual({ [mail]: 0 });
+    expect(await valuesOf("outbox_backlog_orders")).toEqual({ "{}": 0 });
     expect(await valuesOf("outbox_sweep_total")).toEqual({ "{}": 2 });
   });
 

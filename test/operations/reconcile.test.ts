@@ -53,6 +53,20 @@ describe("reconcile", () => {
     expect(await reconciler.reconcile()).toMatchObject({ seen: 1, overdue: 1, woken: 1 });
   });
 
+  it("a dry run tells whom it would wake, sends nothing and keeps no place", async () => {
+    const own = scene();
+    putOrders(own, 1_001);
+    await own.clock.advance(2 * MINUTE_MS);
+    expect(await own.reconciler.reconcile({ dryRun: true, maxPages: 1 })).toEqual({
+      seen: 1_000,
+      overdue: 1_000,
+      woken: 1_000,
+      complete: false,
+    });
+    expect([woken(own.storage), cursorOf(own.storage)]).toEqual([[], undefined]);
+    expect(await own.reconciler.reconcile()).toMatchObject({ woken: 1_001, complete: true });
+  });
+
   it("the safety delay is a setting", async () => {
     const { clock, storage } = scene();
     await storage.orders.commit(transaction(keyOf("o-1")));

@@ -4,6 +4,7 @@ import { OutboxError } from "../../src/core/errors.ts";
 import { PermanentError } from "../../src/core/retry.ts";
 import { decideMany, decideOrder } from "../../src/operations/decide-many.ts";
 import { listDeadLetters } from "../../src/operations/dead-letters.ts";
+import { dismiss } from "../../src/operations/dismiss.ts";
 import { verifyOrder } from "../../src/operations/verify.ts";
 import { parseOrderId } from "../../src/core/order-id.ts";
 import { Scene } from "../worker/round-support.ts";
@@ -108,6 +109,19 @@ describe("redrive of a skipped dead letter", () => {
       expect(result?.message).toContain("kim");
       expect((await listDeadLetters(scene)).letters).toHaveLength(1);
     }
+  });
+
+  test("H10: who dismisses a letter that another has dismissed meanwhile is told who it was", async () => {
+    const { scene } = await skipped();
+    const [letter] = (await listDeadLetters(scene)).letters;
+    const first = await dismiss(scene, letter!, OPERATOR);
+    await scene.clock.advance(1_000);
+    const second = await dismiss(scene, letter!, { actor: "lee", reason: "late" });
+    expect([first.outcome, second.outcome, second.message]).toEqual([
+      "dismissed",
+      "finished",
+      expect.stringMatching(/^kim took it off the list at 2026-/),
+    ]);
   });
 
   test("the letter stays until the wake-up is sent", async () => {

@@ -28,6 +28,16 @@ describe("whom the sweep wakes", () => {
     expect(wakeUps(storage)).toEqual([["o-1", 0]]);
   });
 
+  it("a dry run tells whom it would wake, sends nothing and takes no lease", async () => {
+    const { storage, sweeper } = sweepScene();
+    await putPending(storage, "o-1");
+    await putProgress(storage, "o-2", finished(3));
+    await putPending(storage, "o-2", { number: 3 });
+    expect(await sweeper.sweep({ dryRun: true })).toMatchObject({ woken: 2, marked: 1 });
+    expect([wakeUps(storage), storage.leaseOf(keyOf("o-2"))?.state]).toEqual([[], "free"]);
+    expect(await sweeper.sweep()).toMatchObject({ woken: 2, marked: 1 });
+  });
+
   it.each(["100", "a/b", "ü 😀", "12345678901234567890"])("the OrderId %s reaches the queue as it is", async (orderId) => {
     const { storage, sweeper } = sweepScene();
     await putPending(storage, orderId);

@@ -204,12 +204,49 @@ describe("damage", () => {
     const scene = new Scene();
     await scene.committed("o-1", 1);
     await scene.writeProgress("o-1", { clean: 0, relayed: 1, streams: {} });
-    // Without a blob anywhere only its name leads to the order.
-    const { findings } = await verifyOrder(scene.context, id("o-1"));
-    expect(findings).toMatchObject([{ kind: "gap", severity: "notice", sequence: 1 }]);
+    expect(await kinds(scene)).toEqual(["(notice) gap 1"]);
 
     scene.archived("o-1", 1, { outcome: "unwanted" }, UNROUTED);
     expect(await kinds(scene)).toEqual([]);
+  });
+
+  test("an order whose blobs are all lost is found by its entity alone (G6)", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 5);
+    const told: number[] = [];
+    const { orders, sound } = await verifyAll(scene.context, { onFound: (count) => void told.push(count) });
+    expect({ orders, sound, told: told.at(-1) }).toEqual({ orders: 1, sound: false, told: 1 });
+    expect(await kinds(scene)).toEqual(["gap 1"]);
+  });
+
+  test("so is one whose pending events are lost, with progress and an empty archive", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 5);
+    const audit = { sequence: 2, id: scene.eventId("o-1", 2), relayed: 5 };
+    await scene.writeProgress("o-1", { clean: 2, relayed: 5, streams: { audit } });
+    expect(await kinds(scene)).toEqual(["(notice) gap 3", "(notice) retention", "gap 5"]);
+  });
+
+  test("an order that retention has emptied is sound (F7), and costs 4 calls and 2 a subscription", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 5);
+    await scene.progress("o-1", 5);
+    scene.storage.forgetCalls();
+    await verifyAll(scene.context);
+    const { "blobs.list": lists = 0, ...calls } = scene.storage.callCounts();
+    expect(calls).toEqual({ "orders.scanOrders": 1, "orders.scanOutbox": 1, "orders.readOutbox": 1, "leases.read": 2 });
+    expect(lists - 3).toBe(1 + 2); // With a pending or dead event there is one more a subscription.
+    expect(await kinds(scene)).toEqual(["(notice) retention"]);
+    expect((await verifyAll(scene.context)).sound).toBe(true);
+  });
+
+  test("an event that was relayed after the listing of all pending events is not missed", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 1);
+    scene.storage.onCall = ({ method }) => {
+      if (method === "scanOrders") scene.pending("o-1", 1);
+    };
+    expect(await verifyAll(scene.context)).toEqual({ orders: 1, findings: [], sound: true });
   });
 
   test("a blob that belongs to no order is told once", async () => {
@@ -246,6 +283,6 @@ test("reads only", async () => {
   const scene = await healthy("blocked");
   scene.storage.forgetCalls();
   await verifyAll(scene.context);
-  const reads = new Set(["blobs.list", "blobs.read", "leases.read", "orders.readOutbox", "orders.scanOutbox"]);
+  const reads = new Set(["blobs.list", "blobs.read", "leases.read", "orders.readOutbox", "orders.scanOrders", "orders.scanOutbox"]);
   expect(Object.keys(scene.storage.callCounts()).filter((call) => !reads.has(call))).toEqual([]);
 });

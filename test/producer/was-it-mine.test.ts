@@ -1,5 +1,6 @@
 import { describe, expect, test } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
+import { PermanentError, type RetryPolicy } from "../../src/core/retry.ts";
 import { defineSubscription } from "../../src/core/workflow.ts";
 import type { CommitResult } from "../../src/producer/order-change.ts";
 import { createWorker } from "../../src/worker/worker.ts";
@@ -122,8 +123,13 @@ describe("conflict: was it mine? (C2, C03)", () => {
 
 describe("beyond the commit tokens: outbox, events, archive (C2)", () => {
   const subscription = defineSubscription(workflow, { name: "audit", retry: { shortStarts: 1 }, handle: () => undefined });
-  const handling = (scene: Scene, handle: () => void = () => undefined) =>
-    createWorker({ workflow, subscriptions: [{ ...subscription, handle }], storage: scene.storage, clock: new ManualClock() });
+  const handling = (scene: Scene, handle: () => void = () => undefined, retry: Partial<RetryPolicy> = {}, wants = true) =>
+    createWorker({
+      workflow,
+      subscriptions: [{ ...subscription, retry: { ...subscription.retry, ...retry }, handle, wants: () => wants }],
+      storage: scene.storage,
+      clock: new ManualClock(),
+    });
 
   /** The first commit lands, then 17 of others follow and `meanwhile` happens, then its client's repetition is refused. */
   async function commitWithTrail(scene: Scene, meanwhile: () => Promise<unknown>): Promise<CommitResult> {
@@ -140,44 +146,55 @@ describe("beyond the commit tokens: outbox, events, archive (C2)", () => {
     return scene.outbox().commit("o-1", steps(100));
   }
 
-  test("the event is still in the outbox", async () => {
-    const scene = new Scene();
-    const result = await commitWithTrail(scene, () => Promise.resolve());
-    expect(result).toMatchObject({ sequence: 1, repeated: false });
-    expectDense(scene.stored(), 18);
-  });
-
   const notNow = (): never => {
     throw new Error("not now");
   };
+  const hopeless = (): never => {
+    throw new PermanentError("never");
+  };
 
-  test("the event waits as a blob of a subscription that has finished nothing yet", async () => {
-    const scene = new Scene();
-    const result = await commitWithTrail(scene, () => handling(scene, notNow).handle("o-1"));
-    expect(scene.storage.blobEntries("events")).toHaveLength(18);
-    expect(result).toMatchObject({ sequence: 1, repeated: false });
-  });
+  /** Lets the worker go until its `deleteOutbox` is done, and ends there: nothing of it comes after. */
+  async function diesAfterDelete(scene: Scene): Promise<void> {
+    const deleted = Promise.withResolvers<void>();
+    const never = new Promise<void>(() => undefined);
+    scene.storage.onCall = ({ method }) => (method === "deleteOutbox" ? { after: () => (deleted.resolve(), never) } : undefined);
+    void handling(scene, notNow).handle("o-1");
+    await deleted.promise;
+    scene.storage.onCall = undefined;
+  }
 
-  test("the event waits as a blob of a subscription that the progress names: no listing is needed", async () => {
-    const scene = new Scene();
-    await scene.outbox().commit("o-1", steps(0));
-    await handling(scene).handle("o-1");
-    const result = await commitWithTrail(scene, async () => {
-      await handling(scene, notNow).handle("o-1");
-      scene.storage.forgetCalls();
+  const stages: ReadonlyArray<
+    readonly [stage: string, meanwhile: (scene: Scene) => Promise<unknown>, outbox: number, events: number, archive: number]
+  > = [
+    ["is in the outbox", () => Promise.resolve(), 18, 0, 0],
+    ["was relayed by a worker that died right after the delete", diesAfterDelete, 0, 18, 0],
+    ["is parked", (scene) => handling(scene, notNow).handle("o-1"), 0, 18, 0],
+    ["is a dead letter", (scene) => handling(scene, hopeless).handle("o-1"), 0, 18, 0],
+    ["was skipped as a dead letter", (scene) => handling(scene, hopeless, { onDead: "skip" }).handle("o-1"), 0, 0, 18],
+    ["is archived", (scene) => handling(scene).handle("o-1"), 0, 0, 18],
+    ["was wanted by no subscription", (scene) => handling(scene, notNow, {}, false).handle("o-1"), 0, 0, 18],
+  ];
+  describe.each([
+    ["of a new order", 0],
+    ["of an order whose progress names the subscription", 1],
+  ])("%s", (_name, before) => {
+    test.each(stages)("the event %s: found, and nothing is listed", async (_stage, meanwhile, outbox, events, archive) => {
+      const scene = new Scene();
+      if (before > 0) {
+        await scene.outbox().commit("o-1", steps(0));
+        await handling(scene).handle("o-1");
+      }
+      const result = await commitWithTrail(scene, async () => {
+        await meanwhile(scene);
+        scene.storage.forgetCalls();
+      });
+      expect(scene.stored().outbox).toHaveLength(outbox);
+      expect(scene.storage.blobEntries("events")).toHaveLength(events);
+      expect(scene.storage.blobEntries("archive")).toHaveLength(archive + before);
+      expect(result).toMatchObject({ sequence: before + 1, repeated: false });
+      expect(scene.stored().order?.sequence).toBe(before + 18);
+      expect(scene.storage.callCounts()["blobs.list"]).toBeUndefined();
     });
-    expect(scene.storage.blobEntries("events")).toHaveLength(18);
-    expect(result).toMatchObject({ sequence: 2, repeated: false });
-    expect(scene.storage.callCounts()["blobs.list"]).toBeUndefined();
-  });
-
-  test("the event is archived", async () => {
-    const scene = new Scene();
-    const result = await commitWithTrail(scene, () => handling(scene).handle("o-1"));
-    expect(scene.storage.blobEntries("archive")).toHaveLength(18);
-    expect(scene.storage.blobEntries("events")).toHaveLength(0);
-    expect(result).toMatchObject({ sequence: 1, repeated: false });
-    expect(scene.stored().order?.sequence).toBe(18);
   });
 
   test("no trace is no proof: outcome-unknown, and never a second event", async () => {

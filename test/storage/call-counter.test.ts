@@ -20,6 +20,7 @@ const TABLE: readonly Row[] = [
   ["table", "GET", "/orders(PartitionKey='a()',RowKey='b()')", "ReadEntity", "table"],
   ["table", "GET", "/orders()?$filter=PartitionKey%20eq%20'o-1'", "QueryEntities", "table"],
   ["table", "DELETE", "/orders(PartitionKey='o-1',RowKey='x')", "DeleteEntity", "table"],
+  ["table", "POST", "/orders", "InsertEntity", "table"],
   ["table", "PUT", "/orders(PartitionKey='o-1',RowKey='x')", "PutEntity", "table"],
   ["table", "POST", "/Tables", "CreateTable", "table"],
   ["table", "GET", "/Tables", "Other", "table"],

@@ -34,8 +34,14 @@ export const CALLS: ReadonlyArray<
     (storage, { order }, options) => storage.orders.listEntities(order, { from: "a", to: "b" }, options),
   ],
   ["table QueryEntities", "orders.scanOutbox", (storage, _scene, options) => storage.orders.scanOutbox(undefined, 1, options)],
+  ["table QueryEntities", "orders.scanOrders", (storage, _scene, options) => storage.orders.scanOrders(undefined, 1, options)],
   ["table QueryEntities", "orders.scanIdempotency", (storage, _scene, options) => storage.orders.scanIdempotency(undefined, 1, options)],
   ["table PutEntity", "orders.putEntity", (storage, { order }, options) => storage.orders.putEntity(order, "line", { n: 1 }, options)],
+  [
+    "table InsertEntity",
+    "orders.insertEntity",
+    (storage, { order }, options) => storage.orders.insertEntity(order, "row", { n: 1 }, options),
+  ],
   ["table DeleteEntity", "orders.deleteEntity", (storage, { order }, options) => storage.orders.deleteEntity(order, "line", options)],
   [
     "table DeleteEntity",
@@ -66,6 +72,7 @@ export const CALLS: ReadonlyArray<
     (storage, _scene, options) => storage.wakeUps.delete({ messageId: "m", popReceipt: "r" }, options),
   ],
   ["blob GetBlobProperties", "leases.read", (storage, { order }, options) => storage.leases.read(order, options)],
+  ["blob GetBlobProperties", "leases.isHeldBy", (storage, { order, leaseId }, options) => storage.leases.isHeldBy(order, leaseId, options)],
   ["blob PutBlob", "leases.create", (storage, _scene, options) => storage.leases.create(newOrder(), options)],
   [
     "blob LeaseAcquire",

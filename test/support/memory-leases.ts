@@ -63,6 +63,11 @@ export class MemoryLeases {
     });
   }
 
+  isHeldBy(order: OrderKey, leaseId: string): boolean {
+    const blob = this.#blobs.get(order);
+    return blob !== undefined && this.#stateOf(blob) === "taken" && blob.lease?.id === leaseId;
+  }
+
   renew(order: OrderKey, leaseId: string): void {
     const blob = this.#blobs.get(order);
     // An expired lease can be renewed as long as nobody took the blob since.

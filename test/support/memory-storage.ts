@@ -108,10 +108,14 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
         framed("orders", "listEntities", [order, range, options], () => table.listEntities(order, range)),
       putEntity: (order, rowKey, properties, options) =>
         framed("orders", "putEntity", [order, rowKey, properties, options], () => table.putEntity(order, rowKey, properties)),
+      insertEntity: (order, rowKey, properties, options) =>
+        framed("orders", "insertEntity", [order, rowKey, properties, options], () => table.insertEntity(order, rowKey, properties)),
       deleteEntity: (order, rowKey, options) =>
         framed("orders", "deleteEntity", [order, rowKey, options], () => table.deleteEntity(order, rowKey)),
       scanOutbox: (from, maxPages, options) =>
         framed("orders", "scanOutbox", [from, maxPages, options], () => table.scanOutbox(from, maxPages)),
+      scanOrders: (from, maxPages, options) =>
+        framed("orders", "scanOrders", [from, maxPages, options], () => table.scanOrders(from, maxPages)),
       scanIdempotency: (from, maxPages, options) =>
         framed("orders", "scanIdempotency", [from, maxPages, options], () => table.scanIdempotency(from, maxPages)),
       deleteIdempotency: (order, rowKeys, options) =>
@@ -128,6 +132,7 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       read: (order, options) => framed("leases", "read", [order, options], () => leases.read(order)),
       create: (order, options) => framed("leases", "create", [order, options], () => leases.create(order)),
       acquire: (order, lease, options) => framed("leases", "acquire", [order, lease, options], () => leases.acquire(order, lease)),
+      isHeldBy: (order, leaseId, options) => framed("leases", "isHeldBy", [order, leaseId, options], () => leases.isHeldBy(order, leaseId)),
       renew: (order, leaseId, options) => framed("leases", "renew", [order, leaseId, options], () => leases.renew(order, leaseId)),
       break: (order, options) => framed("leases", "break", [order, options], () => leases.break(order)),
       release: (order, leaseId, options) => framed("leases", "release", [order, leaseId, options], () => leases.release(order, leaseId)),

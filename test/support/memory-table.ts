@@ -4,13 +4,14 @@
  */
 import type { Clock } from "../../src/core/clock.ts";
 import { OutboxError } from "../../src/core/errors.ts";
-import { IDEMPOTENCY_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../../src/core/names.ts";
+import { IDEMPOTENCY_RANGE, ORDER_RANGE, ORDER_ROW, OUTBOX_END, OUTBOX_RANGE, outboxRow, type RowRange } from "../../src/core/names.ts";
 import { decodeOrderKey, type OrderKey } from "../../src/core/order-id.ts";
 import type {
   IdempotencyScan,
   ListedEntity,
   OrderAndOutbox,
   OrderEntity,
+  OrderScan,
   OrderTransaction,
   OrdersTable,
   OutboxScan,
@@ -23,6 +24,7 @@ import {
   decodeIdempotency,
   decodeOrder,
   decodeOrderAndOutbox,
+  toOrderScan,
   toOutboxScan,
   type Row,
   type ScannedRow,
@@ -91,6 +93,11 @@ export class MemoryTable {
     this.put(order, rowKey, properties);
   }
 
+  insertEntity(order: OrderKey, rowKey: string, properties: Properties): void {
+    if (this.#row(order, rowKey) !== undefined) throw new OutboxError("already-exists", `row ${rowKey}`, { details: { status: 409 } });
+    this.putEntity(order, rowKey, properties);
+  }
+
   deleteEntity(order: OrderKey, rowKey: string): boolean {
     assertApplicationRow(order, rowKey);
     return this.deleteRow(order, rowKey);
@@ -99,6 +106,11 @@ export class MemoryTable {
   scanOutbox(from: string | undefined, maxPages: number): OutboxScan {
     const { rows, next } = this.#scan(OUTBOX_RANGE, from, maxPages);
     return { entities: toOutboxScan(rows), next };
+  }
+
+  scanOrders(from: string | undefined, maxPages: number): OrderScan {
+    const { rows, next } = this.#scan(ORDER_RANGE, from, maxPages);
+    return { orders: toOrderScan(rows), next };
   }
 
   scanIdempotency(from: string | undefined, maxPages: number): IdempotencyScan {

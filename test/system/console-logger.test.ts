@@ -16,7 +16,7 @@ describe("lines for people", () => {
   test("time, level, message, fields; words as they are, other texts in quotes; undefined fields left out", () => {
     const fields: LogFields = { orderId: "o-1", count: 3, ok: true, none: undefined, text: 'two words" x=1', empty: "" };
     expect(lines({}, (logger) => logger.info("it happened", fields))).toEqual([
-      '2026-11-30T12:00:00.005Z INFO  it happened orderId=o-1 count=3 ok=true text="two words\\" x=1" empty=""\n',
+      '2026-11-30T12:00:00.005Z INFO  "it happened" orderId=o-1 count=3 ok=true text="two words\\" x=1" empty=""\n',
     ]);
   });
 
@@ -24,6 +24,23 @@ describe("lines for people", () => {
     const [line] = lines({}, (logger) => logger.warn(HOSTILE, { orderId: HOSTILE }));
     for (const character of "\n\r\u001b\u2028\u202e") expect(line!.slice(0, -1)).not.toContain(character);
     expect(line).toMatch(/ orderId="[^"]*"\n$/);
+  });
+
+  test("a message can't imitate fields, nor end its quotes", () => {
+    const message = `no order x orderId=o-2 "level=error\\`;
+    const [line] = lines({}, (logger) => logger.warn(message, { orderId: "o-1" }));
+    const [, quoted, rest] = /^\S+ WARN {2}("(?:[^"\\]|\\.)*")(.*)\n$/.exec(line!) ?? [];
+    expect([JSON.parse(quoted!), rest]).toEqual([message, " orderId=o-1"]);
+  });
+
+  test("two ids that differ never look alike", () => {
+    const ids = ["o\n1", String.raw`o\n1`, String.raw`o\u000a1`, String.raw`o\\n1`];
+    expect(new Set(ids.flatMap((orderId) => lines({}, (logger) => logger.warn("m", { orderId })))).size).toBe(ids.length);
+  });
+
+  test("the name of a field can't be two", () => {
+    const [line] = lines({}, (logger) => logger.warn("m", { "a=1 b": 2 }));
+    expect(line).toMatch(/ "m" "a=1 b"=2\n$/);
   });
 });
 
@@ -40,7 +57,7 @@ describe("JSON lines", () => {
       time: expect.any(String),
       level: "info",
       message: "m",
-      orderId: expect.stringContaining("\\u000a"),
+      orderId: HOSTILE,
     });
   });
 

@@ -137,7 +137,7 @@ export async function operate(storage: ConnectedStorage): Promise<readonly Decis
   await unlockOrder(context, orderId, operator);
   const { sound } = await verifyOrder(context, orderId);
   await verifyAll(context);
-  void [status.ordersWithBacklog, blocked.length, timeline[0]?.state, verdict.code, stuck, shown?.letter.history, sound];
+  void [status.ordersWithBacklog, blocked.orders.length, timeline[0]?.state, verdict.code, stuck, shown?.letter.history, sound];
   await decideMany(context, "discard", { type: "shipment.shipped" }, operator, { limit: 10 });
   // @ts-expect-error who does it, and why, is asked for
   await decideOrder(context, "redrive", { orderId });

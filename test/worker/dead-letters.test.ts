@@ -49,7 +49,7 @@ describe("C12, F3 block", () => {
     expect(scene.storage.messages()).toEqual([]);
     expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("free");
     expect(pendingStates(scene).map(({ status }) => status)).toEqual(["blocked", "pending", "pending", "pending"]);
-    const reason = "gave up after 1 starts: Error: carrier is down";
+    const reason = "gave up after 1 start: Error: carrier is down";
     expect(deadLetters(scene)).toMatchObject([{ sequence: 1, type: "step", policy: "block", reason, attempts: 1 }]);
     expect(pendingStates(scene)[0]).toMatchObject({ lastError: reason, history: [{ starts: 1, error: "Error: carrier is down" }] });
     expect(await findings(scene)).toEqual([]);

@@ -1,0 +1,72 @@
+/** What is pending already when a round begins: backlog, what a crash left over, blocked streams, streams that are not deployed here. */
+import { printable } from "../core/errors.ts";
+import { knownStream, NEW_STREAM, type Progress } from "../core/progress.ts";
+import { splitGhosts } from "../core/stream.ts";
+import { ghostEnd } from "./ghost-end.ts";
+import { listPending } from "./list-pending.ts";
+import type { OrderStream } from "./order-stream.ts";
+import type { RoundState } from "./round-state.ts";
+
+/**
+ * Fills the streams from their blobs. Returns the sequences found.
+ *
+ * @param all false: only streams that wait by what the progress says (another deployment, without them, may have called the order clean
+ *   since), and those it does not know although the order is not new
+ */
+export async function listBacklog(round: RoundState, all: boolean): Promise<ReadonlySet<number>> {
+  const progress = round.writer.written;
+  const isNew = progress.clean === 0 && progress.relayed === 0 && Object.keys(progress.streams).length === 0;
+  const sequences = new Set<number>();
+  const lists = await Promise.allSettled([
+    ...round.streams
+      .filter(({ name }) => all || (knownStream(progress, name) === undefined ? !isNew : waits(progress, name)))
+      .map((stream) => listStream(round, stream, sequences)),
+    ...round
+      .absent()
+      .filter((name) => all || waits(progress, name))
+      .map((name) => listAbsent(round, name, sequences)),
+  ]);
+  for (const result of lists) if (result.status === "rejected") throw result.reason;
+  return sequences;
+}
+
+function waits(progress: Progress, name: string): boolean {
+  const { sequence, relayed } = knownStream(progress, name) ?? NEW_STREAM;
+  return relayed > sequence;
+}
+
+async function listStream(round: RoundState, stream: OrderStream, sequences: Set<number>): Promise<void> {
+  const { storage, logger } = round.options;
+  const { events, foreign } = await listPending(storage.blobs, stream.name, round.order, logger);
+  for (const name of foreign) round.problem(`events/${printable(name)} is not one of ours; it is left alone`);
+  const { ghosts, pending } = splitGhosts(events, stream.progress);
+  for (const ghost of ghosts) round.archiver.add({ subscription: stream.name, ...ghostEnd(ghost) });
+  for (const event of pending) sequences.add(event.sequence);
+  const [head, ...rest] = pending;
+  if (head === undefined) return;
+  // Only a head can have been running. Later ones are suspect too, but nothing is held against them.
+  stream.enqueue(round.input.holderDied ? [{ ...head, mayHaveRun: true }, ...rest] : pending);
+}
+
+/**
+ * Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. Nothing of it runs,
+ * but what an operator has discarded goes (F10).
+ */
+async function listAbsent(round: RoundState, name: string, sequences: Set<number>): Promise<void> {
+  const { storage, logger } = round.options;
+  const { events } = await listPending(storage.blobs, name, round.order, logger);
+  for (const { sequence } of events) sequences.add(sequence);
+  let progress = knownStream(round.writer.written, name) ?? NEW_STREAM;
+  const { ghosts, pending } = splitGhosts(events, progress);
+  for (const ghost of ghosts) round.archiver.add({ subscription: name, ...ghostEnd(ghost) });
+  const last = pending.at(-1)?.sequence ?? 0;
+  if (last > progress.relayed) progress = { ...progress, relayed: last };
+  for (const event of pending) {
+    if (event.decision?.action !== "discard" || event.previous > progress.sequence) break;
+    progress = { ...progress, sequence: event.sequence, id: event.id };
+    round.waitingElsewhere.set(name, progress);
+    await round.recordStreams();
+    round.archiver.add({ subscription: name, ...ghostEnd(event) });
+  }
+  round.waitingElsewhere.set(name, progress);
+}

@@ -1,0 +1,141 @@
+/** Runs the streams of a round dry: all of them in parallel, each strictly one event at a time (G2), relaying what is committed meanwhile. */
+import { describeError, isOutboxError } from "../core/errors.ts";
+import { eventBlobName } from "../core/names.ts";
+import { decodePendingState, isDue } from "../core/pending-event.ts";
+import type { OrderAndOutbox } from "../core/ports.ts";
+import type { QueuedEvent } from "../core/stream.ts";
+import type { HeadEnd } from "./head-end.ts";
+import { newsBefore, parkedStreams } from "./news-before.ts";
+import type { OrderStream } from "./order-stream.ts";
+import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
+import type { HeadContext } from "./round-options.ts";
+import type { RoundState } from "./round-state.ts";
+import { runHead } from "./run-head.ts";
+
+export class Drain {
+  readonly #round: RoundState;
+  readonly #headContext: HeadContext;
+  #handled = 0;
+
+  constructor(round: RoundState) {
+    this.#round = round;
+    this.#headContext = { ...round.options, ...round.input };
+  }
+
+  /** How many events it has finished. */
+  get handled(): number {
+    return this.#handled;
+  }
+
+  /** Until nothing may start any more. What fails for all streams is the round's `failure`. */
+  async run(): Promise<void> {
+    const round = this.#round;
+    const { wakeable } = round.input;
+    const running = new Map<OrderStream, Promise<void>>();
+    for (;;) {
+      this.#resumeDue();
+      for (const stream of round.streams) {
+        if (running.has(stream) || !round.isRunnable(stream)) continue;
+        running.set(
+          stream,
+          this.#drain(stream).finally(() => running.delete(stream)),
+        );
+      }
+      if (running.size === 0) {
+        if (!wakeable.takePoke() || !round.goesOn()) return;
+        await this.#reviewStopped();
+      } else {
+        // What is finished by now must not look pending for as long as a slow handler runs.
+        round.archiver.tidy();
+        const news = await newsBefore(running, round.streams, { ...round.options, wakeable, goesOn: round.goesOn() });
+        if (news === "ended" || !round.goesOn()) continue;
+        if (news === "poke") await this.#reviewStopped();
+      }
+      await this.#lookForMore();
+    }
+  }
+
+  /** After a poke: has an operator decided about a head that stands (F4)? Nobody else changes it while the lease is held. */
+  async #reviewStopped(): Promise<void> {
+    const { options, order, input } = this.#round;
+    for (const stream of this.#round.streams) {
+      const head = stream.queue[0];
+      if (stream.stopped === undefined || head === undefined || head.status === "pending") continue;
+      try {
+        const blob = await options.storage.blobs.read("events", eventBlobName(stream.name, order, head.id));
+        const state = blob === undefined ? undefined : decodePendingState(blob.metadata);
+        if (blob === undefined || state?.decision === undefined) continue;
+        stream.queue[0] = { ...head, ...state, etag: blob.etag };
+        stream.stopped = undefined;
+      } catch (error) {
+        options.logger.debug("a look for decisions failed", { orderId: input.orderId, error: describeError(error) });
+      }
+    }
+  }
+
+  /** W8: a parked head whose time comes while another stream's handler runs need not wait for that one (G4). */
+  #resumeDue(): void {
+    for (const stream of parkedStreams(this.#round.streams)) {
+      const head = stream.queue[0]!;
+      if (!isDue(head, this.#round.options.clock.now())) continue;
+      // Its blob is older than this start: count it first (W4), and see what an operator may have decided meanwhile.
+      stream.queue[0] = { ...head, suspect: true };
+      stream.stopped = undefined;
+    }
+  }
+
+  /** W9: what was committed since the last look. */
+  async #lookForMore(): Promise<void> {
+    const round = this.#round;
+    let found: OrderAndOutbox;
+    try {
+      found = await readOutbox(round);
+    } catch (error) {
+      // Only a look: the next one, or the one after the release, will do.
+      round.options.logger.debug("a look for new commits failed", { orderId: round.input.orderId, error: describeError(error) });
+      return;
+    }
+    try {
+      if (topSequence(found) > round.seen) await relayFound(round, found, new Set());
+    } catch (error) {
+      round.fail(error);
+    }
+  }
+
+  /** Strictly one event at a time (G2). Never rejects. */
+  async #drain(stream: OrderStream): Promise<void> {
+    try {
+      while (this.#round.isRunnable(stream)) await this.#runHead(stream, stream.queue[0]!);
+    } catch (error) {
+      this.#round.fail(error);
+    }
+  }
+
+  async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
+    const round = this.#round;
+    let end: HeadEnd;
+    try {
+      end = await runHead(this.#headContext, stream.subscription, head);
+    } catch (error) {
+      // G4: what can't be read or counted here is this stream's matter alone. A lost lease is everybody's.
+      if (!isOutboxError(error) || isOutboxError(error, "lease-lost")) throw error;
+      stream.stopped = { retryInMs: round.options.retryDelayMs };
+      round.problem(`event ${head.sequence} of ${stream.name} could not be run: ${describeError(error)}`);
+      return;
+    }
+    if (end.kind === "stands") {
+      stream.queue[0] = end.queued;
+      const { queued, retryInMs } = end;
+      // A head that is due and stands all the same (paused, not deployed) would only stand again.
+      const parked = queued.status === "parked" && !isDue(queued, round.options.clock.now());
+      stream.stopped = { retryInMs, parked };
+      if (end.problem !== undefined) round.problem(`event ${head.sequence} of ${stream.name} stands: ${end.problem}`);
+      return;
+    }
+    stream.finish(head);
+    // W2: the commit point. Only when this is durable may the next event start, or the archive be written.
+    await round.recordProgress();
+    this.#handled += 1;
+    round.archiver.add({ subscription: stream.name, ...end.event });
+  }
+}

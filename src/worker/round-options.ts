@@ -1,0 +1,69 @@
+/** What a round is given, and what it tells. */
+import type { Clock } from "../core/clock.ts";
+import type { Pause } from "../core/controls.ts";
+import type { Logger } from "../core/logger.ts";
+import type { OrderId, OrderKey } from "../core/order-id.ts";
+import type { LeaseBlob, Storage } from "../core/ports.ts";
+import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
+import type { Breakers } from "./breakers.ts";
+import type { HeldLease } from "./held-lease.ts";
+import type { Quarantine } from "./quarantine.ts";
+import type { Wakeable } from "./wakeable.ts";
+
+/** The same for all rounds of a worker. */
+export interface RoundOptions {
+  readonly workflow: AnyWorkflow;
+  readonly subscriptions: readonly Subscription[];
+  readonly storage: Storage;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Numbers in [0, 1), for jitter. */
+  readonly random: () => number;
+  readonly breakers: Breakers;
+  readonly quarantine: Quarantine;
+  /** After storage has failed the order is looked at again after this time. */
+  readonly retryDelayMs: number;
+  /** What needs a human or a deployment (a gap, a missing handler) is looked at again after this time. */
+  readonly recheckDelayMs: number;
+  /** How often a running round looks for new commits of its order while a stream is idle (W9). */
+  readonly pollMs: number;
+}
+
+/** One order under one lease. */
+export interface RoundInput {
+  readonly orderId: OrderId;
+  readonly order: OrderKey;
+  readonly lease: HeldLease;
+  /** What the lease was acquired on. */
+  readonly blob: LeaseBlob;
+  /** Unique mark of this round. */
+  readonly id: string;
+  /** May a further event start: false once the host stops or the time budget is spent. */
+  readonly mayStart: () => boolean;
+  /** Aborts when the host stops for good. */
+  readonly stop: AbortSignal;
+  /** The holder before is dead, as far as can be told: it may have died in a handler (W4). */
+  readonly holderDied: boolean;
+  /** What operators have paused (F5), as of not long ago. A round may take longer than that. */
+  readonly pauses: () => Promise<readonly Pause[]>;
+  /** Pokes from wake-ups of the same order within the process. */
+  readonly wakeable: Wakeable;
+}
+
+/** What the handling of a stream's head needs from its round. */
+export type HeadContext = Pick<
+  RoundOptions,
+  "workflow" | "storage" | "clock" | "logger" | "random" | "breakers" | "quarantine" | "recheckDelayMs"
+> &
+  Pick<RoundInput, "orderId" | "order" | "lease" | "mayStart" | "stop" | "pauses">;
+
+export interface RoundOutcome {
+  readonly handled: number;
+  /** Undefined if nothing is left that this round knows of. */
+  readonly retryInMs: number | undefined;
+  readonly problems: readonly string[];
+  /** Sequence up to which outbox entities have been dealt with, as far as they can be. */
+  readonly seen: number;
+  /** False if the lease must run out rather than be given back, so that the next holder lists what is left over (W3). */
+  readonly clean: boolean;
+}
