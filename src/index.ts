@@ -65,32 +65,51 @@ export type { MetricInfo, MetricName } from "./system/metrics.ts";
 export type { PriceClass, StorageCall, StorageService } from "./storage/call-counter.ts";
 
 // Operating: what the commands of `ordered-outbox` do
-export type { OperationsContext, Operator } from "./operations/context.ts";
+export type { ChangeOptions, OperationsContext, Operator } from "./operations/context.ts";
 export { readStatus } from "./operations/status.ts";
-export type { Status, SubscriptionStatus, UnrelayedStatus } from "./operations/status.ts";
+export type { Status, StatusOptions, SubscriptionStatus, UnrelayedStatus } from "./operations/status.ts";
 export { listOrders } from "./operations/orders.ts";
 export type { HeadState, ListedOrder, OrderHead, OrderListFilter, OrderListing } from "./operations/orders.ts";
 export { showOrder } from "./operations/show-order.ts";
 export type { ShownEvent, ShownOrder } from "./operations/show-order.ts";
 export type { TimelineEntry, TimelineState } from "./operations/timeline.ts";
 export { explain } from "./operations/explain.ts";
+export type { ExplainOptions } from "./operations/explain.ts";
 export type { Explanation, Verdict, VerdictCode } from "./core/explain.ts";
 export { listDeadLetters, showDeadLetter } from "./operations/dead-letters.ts";
-export type { DeadLetterFilter, DeadLetterGroup, DeadLetterListing, ListedDeadLetter, ShownDeadLetter } from "./operations/dead-letters.ts";
+export type {
+  DeadLetterFilter,
+  DeadLetterGroup,
+  DeadLetterListing,
+  DeadLetterTarget,
+  ListedDeadLetter,
+  ShownDeadLetter,
+} from "./operations/dead-letters.ts";
 export type { DeadLetter, DeadLetterSummary } from "./core/dead-letter.ts";
 export { decideMany, decideOrder, discardPending } from "./operations/decide-many.ts";
-export type { DecideManyOptions, DecideManyResult, DecideOptions, OrderFilter } from "./operations/decide-many.ts";
+export type {
+  DecideManyOptions,
+  DecideManyResult,
+  DecideOptions,
+  DiscardPendingOptions,
+  OrderFilter,
+  PendingFilter,
+} from "./operations/decide-many.ts";
 export type { DecisionAction, DecisionResult, DecisionTarget } from "./operations/decide.ts";
 export type { Decision, FailureRecord, PendingState } from "./core/pending-event.ts";
-export { listPauses, pause, resume } from "./operations/pauses.ts";
-export type { PauseResult, PauseTarget, ResumeResult } from "./operations/pauses.ts";
+export { listPauses } from "./operations/list-pauses.ts";
+export { pause, resume } from "./operations/pauses.ts";
+export type { PauseOptions, PauseResult, PauseTarget, ResumeResult } from "./operations/pauses.ts";
 export type { Pause } from "./core/controls.ts";
+export { listAudit } from "./operations/list-audit.ts";
+export type { AuditFilter, AuditListing } from "./operations/list-audit.ts";
+export type { AuditAction, AuditRecord, AuditTarget } from "./operations/audit-log.ts";
 export { wakeOrder } from "./operations/wake.ts";
 export type { WakeOptions, WakeResult } from "./operations/wake.ts";
 export { unlockOrder } from "./operations/unlock.ts";
 export type { UnlockResult } from "./operations/unlock.ts";
 export { verifyAll, verifyOrder } from "./operations/verify.ts";
-export type { OrderFinding, VerifyResult } from "./operations/verify.ts";
+export type { OrderFinding, VerifyOptions, VerifyResult } from "./operations/verify.ts";
 export type { Finding, FindingKind } from "./operations/finding.ts";
 
 // Errors and seams

@@ -3,6 +3,7 @@ import { InvalidArgumentError, Option } from "commander";
 import { OutboxError, printable } from "../core/errors.ts";
 import { isEventId, type EventId } from "../core/event-id.ts";
 import { assertSubscriptionName } from "../core/names.ts";
+import { OUTBOX_PAGES } from "../operations/unrelayed.ts";
 
 export interface ArgumentBounds {
   readonly min: number;
@@ -21,6 +22,14 @@ export function numberOption(flags: string, meaning: string, bounds: ArgumentBou
   });
 }
 
+/** How commands that look for unrelayed events bound that look. */
+export function outboxPagesOption(): Option {
+  return numberOption("--max-pages <pages>", "pages of the table to look through for events that are not relayed", OUTBOX_PAGES);
+}
+
+/** What is said when that look ended before the end of the table. */
+export const STOPPED_EARLY = "The look through the table stopped early, there may be more: see --max-pages.";
+
 /** The biggest first. */
 const UNITS_MS = [
   ["d", 86_400_000],
@@ -29,12 +38,21 @@ const UNITS_MS = [
   ["s", 1_000],
 ] as const;
 
-/** An option that takes a time span: `90s`, `15m`, `2h` or `7d`; its value and its bounds are milliseconds. Its help tells bounds and default. */
-export function spanOption(flags: string, meaning: string, bounds: ArgumentBounds): Option {
+/**
+ * An option that takes a time span: `90s`, `15m`, `2h` or `7d`; its value and its bounds are milliseconds. Its help tells bounds and default.
+ *
+ * @param settings `bareSeconds`: a number without a unit is one of seconds. Default: it is refused, since it might be meant as anything.
+ */
+export function spanOption(
+  flags: string,
+  meaning: string,
+  bounds: ArgumentBounds,
+  settings: { readonly bareSeconds?: boolean } = {},
+): Option {
   const { min, max } = bounds;
   const fallback = typeof bounds.default === "number" ? spanText(bounds.default) : bounds.default;
   return new Option(flags, `${meaning}: ${spanText(min)} to ${spanText(max)} (default: ${fallback})`).argParser((text) => {
-    const [, count, unit] = /^([0-9]{1,9})([smhd])$/.exec(text) ?? [];
+    const [, count, unit = settings.bareSeconds === true ? "s" : undefined] = /^([0-9]{1,9})([smhd])?$/.exec(text) ?? [];
     const value = Number(count) * (UNITS_MS.find(([name]) => name === unit)?.[1] ?? Number.NaN);
     if (value >= min && value <= max) return value;
     throw new InvalidArgumentError(`A time span like 90s, 15m, 2h or 7d is needed, from ${spanText(min)} to ${spanText(max)}.`);

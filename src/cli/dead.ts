@@ -15,8 +15,9 @@ import {
 import { decideMany, decideOrder, discardPending, type DecideManyResult } from "../operations/decide-many.ts";
 import type { Operator } from "../operations/context.ts";
 import type { DecisionAction, DecisionResult } from "../operations/decide.ts";
+import { assertKnown } from "./assert-known.ts";
 import { eventIdOption, numberOption, spanOption, subscriptionOption } from "./arguments.ts";
-import { EXIT } from "./exit.ts";
+import { EXIT, type ExitStatus } from "./exit.ts";
 import {
   addDryRunOption,
   addOperation,
@@ -79,7 +80,7 @@ function addList(dead: Command): void {
     const orderId = order === undefined ? undefined : parseOrderId(order);
     const { letters, groups, foreign } = await listDeadLetters(context, { ...filterOf(options), orderId });
     const json = { letters: letters.map(({ order: _key, ...letter }) => letter), groups, foreign };
-    if (letters.length === 0) return { json, text: "No dead letters." };
+    if (letters.length === 0) return { json, text: await nothingFound(context, { ...filterOf(options), orderId }) };
     const overview = table(
       ["COUNT", "ORDERS", "SUBSCRIPTIONS", "ERROR GROUP"],
       groups.map(({ group, count, orders, subscriptions }) => [
@@ -91,6 +92,16 @@ function addList(dead: Command): void {
     );
     return { json, text: `${letterTable(letters)}\n\n${overview}` };
   });
+}
+
+/** Why a listing is empty. A filter that matches nothing must not read like an all-clear. */
+async function nothingFound(context: CommandContext, filter: DeadLetterFilter): Promise<string> {
+  await assertKnown(context, filter);
+  const isFiltered = Object.values(filter).some((value) => value !== undefined);
+  const all = isFiltered ? (await listDeadLetters(context)).letters.length : 0;
+  if (all === 0) return "No dead letters.";
+  context.logger.warn("no dead letter matches, although there are some", { deadLetters: all });
+  return "No dead letter matches: `ordered-outbox dead list` has those there are.";
 }
 
 function letterTable(letters: readonly ListedDeadLetter[]): string {
@@ -185,7 +196,9 @@ function addDecide(dead: Command, action: DecisionAction, description: string): 
       const filter = filterOf(options);
       if (options.pending === true) {
         const result = await discardAllPending(context, options, order, operator);
-        return { ...answer(action, result), ...(context.signal.aborted ? { status: EXIT.aborted } : {}) };
+        if (result.results.length + result.left === 0) await assertKnown(context, { subscription: options.subscription });
+        const none = "No pending event of the subscription: `ordered-outbox status` has those there are.";
+        return { ...answer(action, result, given.dryRun, none), ...(context.signal.aborted ? { status: EXIT.aborted } : {}) };
       }
       if (order !== undefined) {
         refuseFilters(options, "is for many orders: leave the order out, or the option");
@@ -194,7 +207,7 @@ function addDecide(dead: Command, action: DecisionAction, description: string): 
           subscription: subscriptionOption(options.subscription),
           id: eventIdOption(options.event),
         };
-        return answer(action, { results: await decideOrder(context, action, one, operator, given), left: 0 });
+        return answer(action, { results: await decideOrder(context, action, one, operator, given), left: 0 }, given.dryRun);
       }
       if (options.event !== undefined) throw new OutboxError("invalid-option", "--event needs the order");
       if (options.all !== true && Object.values(filter).every((value) => value === undefined)) {
@@ -203,7 +216,8 @@ function addDecide(dead: Command, action: DecisionAction, description: string): 
       const limit = options.limit === undefined ? {} : { limit: options.limit };
       const onProgress = progressLog(context.logger, `dead letters looked at to ${action}`);
       const result = await decideMany(context, action, filter, operator, { ...given, ...limit, onProgress });
-      return { ...answer(action, result), ...(context.signal.aborted ? { status: EXIT.aborted } : {}) };
+      const none = result.results.length + result.left === 0 ? await nothingFound(context, filter) : undefined;
+      return { ...answer(action, result, given.dryRun, none), ...(context.signal.aborted ? { status: EXIT.aborted } : {}) };
     },
     { stoppable: true },
   );
@@ -233,18 +247,36 @@ function refuseFilters({ all, limit, type, error, group, olderThan, youngerThan 
   if (strange !== undefined) throw new OutboxError("invalid-option", `${strange[0]} ${why}`);
 }
 
-/** A decision that is in force is a success, whoever made it; so the same command can be repeated. */
+/**
+ * A decision that is in force is a success, whoever made it; so the same command can be repeated. What its stream has skipped is left out by
+ * a redrive of something else, and is no failure of it.
+ */
 function answer(
   action: DecisionAction,
   { results, left }: DecideManyResult,
-): { readonly json: unknown; readonly text: string; readonly status: 0 | 1 } {
+  dryRun: boolean,
+  none = "Nothing to decide about.",
+): { readonly json: unknown; readonly text: string; readonly status: ExitStatus } {
   const inForce = ({ outcome, decision }: DecisionResult): boolean =>
     ["recorded", "would-record", "dismissed"].includes(outcome) || (outcome === "already-decided" && decision?.action === action);
-  const failed = results.filter((result) => !inForce(result)).length;
+  const succeeded = results.filter(inForce).length;
+  const skipped = results.filter(({ outcome }) => outcome === "skipped").length;
+  const failed = skipped === results.length ? skipped : results.length - succeeded - skipped;
   const rows = results.map(({ orderId, subscription, id, outcome, message }) => [orderId, subscription, id, outcome, escaped(message)]);
-  const summary = `${results.length - failed} of ${results.length} in force${left === 0 ? "" : `, ${left} not looked at: repeat the command`}.`;
+  const summary =
+    results.length + left === 0
+      ? none
+      : `${succeeded} of ${results.length} ${dryRun ? "would be " : ""}in force${skippedText(skipped)}${leftText(left, dryRun)}.`;
   const list = rows.length === 0 ? "" : `${table(["ORDER", "SUBSCRIPTION", "EVENT", "OUTCOME", "WHAT"], rows)}\n\n`;
-  return { json: { results, left }, text: `${list}${summary}`, status: failed === 0 ? EXIT.ok : EXIT.failed };
+  return { json: { results, left }, text: `${list}${summary}`, status: failed > 0 ? EXIT.failed : left > 0 ? EXIT.aborted : EXIT.ok };
+}
+
+function skippedText(skipped: number): string {
+  return skipped === 0 ? "" : `, ${skipped} skipped by ${skipped === 1 ? "its stream needs" : "their streams need"} --out-of-order`;
+}
+
+function leftText(left: number, dryRun: boolean): string {
+  return left === 0 ? "" : `, ${left} not looked at${dryRun ? "" : ": repeat the command"}`;
 }
 
 function filterOf({ subscription, type, error, group, olderThan, youngerThan }: FilterOptions): DeadLetterFilter {

@@ -10,7 +10,7 @@ export const EXIT = {
   failed: 1,
   /** The command line, a setting or a module that it names is wrong. Repeating it is of no use. */
   usage: 2,
-  /** Stopped before the end. Handlers that had to be aborted or left behind: their events run again. Operations: the same command goes on. */
+  /** Stopped before the end, by a signal or a `--limit`. Handlers that had to be aborted or left behind: their events run again. Operations: what is done stays done. */
   aborted: 3,
   /** The command did its work, and what it found needs a human: damage, an order that is stuck. */
   found: 4,
@@ -20,16 +20,17 @@ export type ExitStatus = (typeof EXIT)[keyof typeof EXIT];
 const USAGE_CODES: readonly ErrorCode[] = ["invalid-option", "invalid-order-id", "unknown-event-type", "unsupported-account"];
 
 /** What to do about it, where the message of the error doesn't say so. */
-const HINTS: Partial<Record<ErrorCode, string>> = {
-  "not-found": "run `ordered-outbox setup` once, or check the prefix",
+export type Hints = Partial<Readonly<Record<ErrorCode, string>>>;
+
+const HINTS: Hints = {
+  "not-found": "run `ordered-outbox setup` once, or check --prefix",
   forbidden: "sign in, and give the identity the data roles for blobs, queues and tables of this account; or the key is wrong",
   unavailable: "check the account's name, network rules and state, then try again",
   timeout: "check the network to the account, then try again",
   conflict: "repeat the command: what it has done is not done again",
-  aborted: "repeat the command: it goes on",
+  aborted: "repeat the command: what it has done stays done",
   corrupt: "`ordered-outbox verify` names what is wrong with the order",
   storage: "look at the status in the message and at the account's settings, then try again",
-  "invalid-option": "`ordered-outbox <command> --help` has what is allowed",
   bug: "report it, with this line",
 };
 
@@ -50,9 +51,11 @@ export interface OutputOptions {
  *
  * @param command gets the options, then the positional arguments (undefined for an optional one that is missing); resolves to its exit
  *   status; may throw
+ * @param hints what this command can do about failures that storage is not to blame for
  */
 export function action<Options extends OutputOptions, Arguments extends readonly (string | undefined)[] = []>(
   command: (options: Options, logger: Logger, ...args: Arguments) => Promise<ExitStatus>,
+  hints?: Hints,
 ): (...given: [...args: Arguments, options: Options, command: Command]) => Promise<void> {
   return async (...given) => {
     const args = given.slice(0, -2) as unknown as Arguments;
@@ -62,7 +65,7 @@ export function action<Options extends OutputOptions, Arguments extends readonly
     try {
       status = await command(options, logger, ...args);
     } catch (error) {
-      const hint = hintFor(error);
+      const hint = hintFor(error, hintsOf(given.at(-1) as Command, hints));
       logger.error(describeError(error), { ...causeOf(error), ...(hint === undefined ? {} : { hint }) });
       status = exitStatusOf(error);
     }
@@ -79,11 +82,33 @@ export async function exit(status: ExitStatus): Promise<never> {
   process.exit(status);
 }
 
+/**
+ * What reads our output may have gone, as in `… | head`: then there is nobody to tell, and the command ends as it would have. Without this
+ * the process would end with a stack trace.
+ */
+export function ignoreClosedPipes(): void {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE" && error.code !== "ERR_STREAM_DESTROYED") throw error;
+    });
+  }
+}
+
+/** A command's own hints, and where its options are described. */
+export function hintsOf(command: Command, own: Hints = {}): Hints {
+  return { "invalid-option": `\`${pathOf(command)} --help\` has what is allowed`, ...own };
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
+}
+
 /** The next step, where the message does not say it. */
-export function hintFor(error: unknown): string | undefined {
+export function hintFor(error: unknown, hints: Hints = {}): string | undefined {
   if (!isOutboxError(error)) return isOfTheSystem(error) ? undefined : "this is not foreseen: report it, with this line";
   // What the service does not find is a container, queue or table; what we do not find says so itself.
-  return error.code === "not-found" && error.details.status === undefined ? undefined : HINTS[error.code];
+  if (error.code === "not-found") return error.details.status === undefined ? hints[error.code] : HINTS[error.code];
+  return hints[error.code] ?? HINTS[error.code];
 }
 
 /** A port in use, a file that can't be opened: Node's own message says what it is. */

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { Verdict } from "../core/explain.ts";
 import { parseOrderId } from "../core/order-id.ts";
 import { explain } from "../operations/explain.ts";
+import { unknownOrder } from "../operations/order-trace.ts";
 import { EXIT } from "./exit.ts";
 import { addOperation, type OperationOptions } from "./operation.ts";
 import { commandLine } from "./output.ts";
@@ -20,11 +21,13 @@ export function addExplainCommand(program: Command): void {
     .option("--workflow <module>", "what is deployed: file or package that exports `workflow` and `subscriptions`");
   addOperation<ExplainOptions, [string]>(command, async (context, options, orderId) => {
     const deployed = options.workflow === undefined ? undefined : await loadWorkflowModule(options.workflow, process.cwd());
-    const { verdict, others, stuck } = await explain(context, parseOrderId(orderId), deployed === undefined ? {} : { deployed });
+    const order = parseOrderId(orderId);
+    const { verdict, others, stuck } = await explain(context, order, deployed === undefined ? {} : { deployed });
+    if (verdict.code === "order-unknown") throw unknownOrder(order);
     return {
       json: { verdict: withCommandLine(verdict), others: others.map(withCommandLine), stuck },
       text: [verdict, ...others].map(paragraph).join("\n\n"),
-      status: verdict.code === "order-unknown" ? EXIT.failed : stuck ? EXIT.found : EXIT.ok,
+      status: stuck ? EXIT.found : EXIT.ok,
     };
   });
 }

@@ -1,16 +1,16 @@
 #!/usr/bin/env node
 /** The `ordered-outbox` command. */
 import { readFileSync } from "node:fs";
-import { EXIT, exit } from "./exit.ts";
+import { EXIT, exit, ignoreClosedPipes } from "./exit.ts";
+import { isNodeSupported, MIN_NODE } from "./node-version.ts";
 import { createProgram } from "./program.ts";
 import { reportUsageError } from "./usage-error.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8")) as { version: string };
 
-/** What the sources use came with this version; an older one would fail somewhere in the middle. */
-const MIN_NODE_MAJOR = 22;
-if (Number(process.versions.node.split(".", 1)[0]) < MIN_NODE_MAJOR) {
-  process.stderr.write(`ordered-outbox needs Node.js ${MIN_NODE_MAJOR}.18 or later, this is ${process.version}\n`);
+ignoreClosedPipes();
+if (!isNodeSupported(process.versions.node)) {
+  process.stderr.write(`ordered-outbox needs Node.js ${MIN_NODE} or later, this is ${process.version}\n`);
   await exit(EXIT.usage);
 }
 

@@ -51,7 +51,9 @@ function addReconcile(program: Command): void {
     .command("reconcile")
     .description("wake all orders whose committed events nobody relays; a bounded part of the table a run")
     .addOption(
-      spanOption("--safety-delay <span>", "leave younger events to their own wake-up, like 90s or 5m", RECONCILE_BOUNDS.safetyDelayMs),
+      spanOption("--safety-delay <span>", "leave younger events to their own wake-up, like 90s or 5m", RECONCILE_BOUNDS.safetyDelayMs, {
+        bareSeconds: true,
+      }),
     )
     .addOption(numberOption("--max-pages <pages>", "pages of the table to look at", RECONCILE_BOUNDS.maxPages));
   addDryRunOption(command);

@@ -2,13 +2,14 @@
 import { userInfo } from "node:os";
 import type { Command } from "commander";
 import { describeError, isOutboxError, OutboxError } from "../core/errors.ts";
+import type { Clock } from "../core/clock.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OperationsContext, Operator } from "../operations/context.ts";
 import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
 import { systemClock } from "../system/clock.ts";
 import { watchStopSignals } from "../system/stop-signals.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
-import { action, exit, EXIT, hintFor, type ExitStatus, type OutputOptions } from "./exit.ts";
+import { action, exit, EXIT, hintFor, hintsOf, type ExitStatus, type Hints, type OutputOptions } from "./exit.ts";
 import { jsonDocument } from "./output.ts";
 
 export interface OperationOptions extends ConnectionOptions, OutputOptions {
@@ -29,6 +30,7 @@ export interface Answer {
 
 export interface CommandContext extends OperationsContext {
   readonly storage: ConnectedStorage;
+  readonly clock: Clock;
   readonly logger: Logger;
   readonly signal: AbortSignal;
 }
@@ -38,12 +40,12 @@ export interface CommandContext extends OperationsContext {
  *
  * @param run gets the options and the positional arguments
  * @param settings `stoppable`: SIGINT or SIGTERM aborts the context's signal, so that what was begun is completed, and a second one ends the
- *   process at once. Default: a signal ends the process at once.
+ *   process at once. Default: a signal ends the process at once. `hints`: what this command can do about a failure.
  */
 export function addOperation<Options extends OperationOptions, Arguments extends readonly (string | undefined)[] = []>(
   command: Command,
   run: (context: CommandContext, options: Options, ...args: Arguments) => Promise<Answer>,
-  settings: { readonly stoppable?: boolean } = {},
+  settings: { readonly stoppable?: boolean; readonly hints?: Hints } = {},
 ): Command {
   return addConnectionOptions(command)
     .option("--json", "print one JSON document on stdout; log one JSON object a line on stderr")
@@ -59,30 +61,23 @@ export function addOperation<Options extends OperationOptions, Arguments extends
           const storage = connectStorage({ ...connection, ...(options.prefix === undefined ? {} : { prefix: options.prefix }) });
           answer = await run({ storage, clock: systemClock, logger, signal }, options, ...args);
         } catch (error) {
-          if (options.json === true) process.stdout.write(`${jsonDocument(failure(error))}\n`);
+          if (options.json === true) process.stdout.write(`${jsonDocument(failure(error, hintsOf(command, settings.hints)))}\n`);
           throw error;
         }
         process.stdout.write(`${options.json === true ? jsonDocument(answer.json) : answer.text}\n`);
         return answer.status ?? EXIT.ok;
-      }),
+      }, settings.hints),
     );
 }
 
 /** What `--json` prints instead of an answer; the log on stderr has more. */
-function failure(error: unknown): { readonly error: { readonly code: string; readonly message: string; readonly hint?: string } } {
-  const hint = hintFor(error);
+function failure(
+  error: unknown,
+  hints: Hints,
+): { readonly error: { readonly code: string; readonly message: string; readonly hint?: string } } {
+  const hint = hintFor(error, hints);
   const code = isOutboxError(error) ? error.code : "unexpected";
   return { error: { code, message: describeError(error), ...(hint === undefined ? {} : { hint }) } };
-}
-
-/** What `work` does not find is told together with what this command can do about it. Storage that is not there is another matter. */
-export async function advising<Result>(advice: string, work: () => Promise<Result>): Promise<Result> {
-  try {
-    return await work();
-  } catch (error) {
-    if (!isOutboxError(error, "not-found") || error.details.status !== undefined) throw error;
-    throw new OutboxError("not-found", `${error.message.slice("not-found: ".length)}. ${advice}`);
-  }
 }
 
 /** @param reason `required`, or what it is when none is given */

@@ -4,9 +4,9 @@ import { parseOrderId } from "../core/order-id.ts";
 import { listOrders, type HeadState } from "../operations/orders.ts";
 import { unknownOrder } from "../operations/order-trace.ts";
 import { showOrder, type ShownEvent } from "../operations/show-order.ts";
-import { subscriptionOption } from "./arguments.ts";
+import { assertKnown } from "./assert-known.ts";
+import { outboxPagesOption, STOPPED_EARLY, subscriptionOption } from "./arguments.ts";
 import { addOperation, type OperationOptions } from "./operation.ts";
-import { outboxPagesOption, STOPPED_EARLY } from "./outbox-pages.ts";
 import { duration, escaped, facts, table } from "./output.ts";
 
 interface ListOptions extends OperationOptions {
@@ -14,8 +14,16 @@ interface ListOptions extends OperationOptions {
   readonly parked?: boolean;
   readonly blocked?: boolean;
   readonly unrelayed?: boolean;
+  readonly missing?: boolean;
   readonly maxPages?: number;
   readonly subscription?: string;
+}
+
+const STATES = ["pending", "parked", "blocked", "unrelayed", "missing"] as const satisfies readonly HeadState[];
+
+/** States that can't be asked for together with this one. */
+function others(state: HeadState): string[] {
+  return STATES.filter((each) => each !== state);
 }
 
 export function addOrdersCommands(program: Command): void {
@@ -23,22 +31,24 @@ export function addOrdersCommands(program: Command): void {
   const list = orders
     .command("list")
     .description("orders with pending or unrelayed events, the oldest first")
-    .addOption(new Option("--pending", "only those whose head may run").conflicts(["parked", "blocked", "unrelayed"]))
-    .addOption(new Option("--parked", "only those whose head waits for its next attempt").conflicts(["pending", "blocked", "unrelayed"]))
-    .addOption(new Option("--blocked", "only those whose head is a dead letter").conflicts(["pending", "parked", "unrelayed"]))
+    .addOption(new Option("--pending", "only those whose head may run").conflicts(others("pending")))
+    .addOption(new Option("--parked", "only those whose head waits for its next attempt").conflicts(others("parked")))
+    .addOption(new Option("--blocked", "only those whose head is a dead letter").conflicts(others("blocked")))
     .addOption(
       new Option("--unrelayed", "only those with events that no worker has relayed yet").conflicts([
-        "pending",
-        "parked",
-        "blocked",
+        ...others("unrelayed"),
         "subscription",
       ]),
+    )
+    .addOption(
+      new Option("--missing", "only those that stand because an event is missing before their oldest one").conflicts(others("missing")),
     )
     .option("--subscription <name>", "only this subscription; leaves out what is not relayed")
     .addOption(outboxPagesOption());
   addOperation<ListOptions>(list, async (context, options) => {
     const { subscription, maxPages } = options;
     const listed = await listOrders(context, { state: stateOf(options), subscription: subscriptionOption(subscription), maxPages });
+    if (listed.orders.length === 0) await assertKnown(context, { subscription });
     const rows = listed.orders.map(({ orderId, subscription: name, backlog, head, lease }) => [
       orderId,
       name,
@@ -63,7 +73,10 @@ export function addOrdersCommands(program: Command): void {
     const head = facts({
       Order: shown.orderId,
       "Last event": shown.sequence === undefined ? "its entity is gone" : `${shown.sequence}${shown.deleted ? ", deleted" : ""}`,
-      Lease: shown.lease === "taken" ? `held by a worker${shown.heldSince === undefined ? "" : ` since ${shown.heldSince}`}` : "free",
+      Lease:
+        shown.lease === "taken"
+          ? `held by ${shown.heldBy ?? "a worker"}${shown.heldSince === undefined ? "" : ` since ${shown.heldSince}`}`
+          : "free",
     });
     return { json: shown, text: shown.timeline.length === 0 ? head : `${head}\n\n${timeline(shown.timeline)}` };
   });
@@ -85,7 +98,7 @@ function timeline(entries: readonly ShownEvent[]): string {
     entry.sequence,
     entry.type,
     entry.subscription,
-    entry.decision === undefined ? entry.state : `${entry.state} (${entry.decision.action} by ${entry.decision.actor})`,
+    stateText(entry),
     entry.attempts,
     entry.occurredAt,
     entry.finishedAt ?? entry.nextAttemptAt,
@@ -95,9 +108,15 @@ function timeline(entries: readonly ShownEvent[]): string {
   return table(headings, rows);
 }
 
-function stateOf({ pending, parked, blocked, unrelayed }: ListOptions): HeadState | undefined {
-  if (pending === true) return "pending";
-  if (parked === true) return "parked";
-  if (unrelayed === true) return "unrelayed";
-  return blocked === true ? "blocked" : undefined;
+function stateText({ state, decision, redrivenAs, redriveOf }: ShownEvent): string {
+  const what = redrivenAs === undefined ? state : `${state} as ${redrivenAs.sequence}`;
+  const notes = [
+    ...(redriveOf === undefined ? [] : [`redrive of ${redriveOf.sequence ?? redriveOf.id}`]),
+    ...(decision === undefined ? [] : [`${decision.action} by ${decision.actor}${decision.carriedOut ? "" : ", not carried out yet"}`]),
+  ];
+  return notes.length === 0 ? what : `${what} (${notes.join("; ")})`;
+}
+
+function stateOf(options: ListOptions): HeadState | undefined {
+  return STATES.find((state) => options[state] === true);
 }

@@ -91,8 +91,11 @@ export function commandLine(args: readonly string[]): string {
 function shellQuoted(text: string): string {
   if (/^[\w.:/@%+=,-]+$/.test(text)) return text;
   if (oneLine(text, text.length) === text) return `'${text.replaceAll("'", `'\\''`)}'`;
-  const quoted = text
-    .replace(/[\\']/g, "\\$&")
-    .replace(/[^\x20-\x7E]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  // Byte by byte, in octal: the same in every locale, and no digit behind it can be taken for a part of it.
+  const quoted = text.replace(/[\\']/g, "\\$&").replace(/[^\x20-\x7E]+/g, (run) => [...Buffer.from(run)].map(octal).join(""));
   return `$'${quoted}'`;
+}
+
+function octal(byte: number): string {
+  return `\\${byte.toString(8).padStart(3, "0")}`;
 }

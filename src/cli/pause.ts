@@ -5,9 +5,16 @@ import { CONTROL_CACHE_MS } from "../core/controls.ts";
 import { printable } from "../core/errors.ts";
 import { assertSubscriptionName } from "../core/names.ts";
 import { parseOrderId } from "../core/order-id.ts";
-import { assertKnownSubscription } from "../operations/known-subscriptions.ts";
 import { pause, resume, type PauseTarget } from "../operations/pauses.ts";
-import { addDryRunOption, addOperation, advising, addOperatorOptions, operatorOf, type OperationOptions } from "./operation.ts";
+import {
+  addDryRunOption,
+  addOperation,
+  addOperatorOptions,
+  operatorOf,
+  type Answer,
+  type CommandContext,
+  type OperationOptions,
+} from "./operation.ts";
 import { loadWorkflowModule } from "./workflow-module.ts";
 
 interface PauseOptions extends OperationOptions {
@@ -17,7 +24,7 @@ interface PauseOptions extends OperationOptions {
 
 type Arguments = [subscription: string, orderId: string | undefined];
 
-const AHEAD = "To pause it ahead of its deployment use --force, or --workflow with the module that has it";
+const AHEAD = "to pause it all the same, ahead of its deployment or its first event, use --force";
 const WITHIN = `within ${CONTROL_CACHE_MS / 1000} s`;
 
 export function addPauseCommands(program: Command): void {
@@ -29,21 +36,21 @@ export function addPauseCommands(program: Command): void {
   const pauseCommand = add("pause", `start no more events of a subscription, ${WITHIN}; what runs may finish`);
   pauseCommand
     .option("--workflow <module>", "what is to be deployed: the subscriptions that this file or package exports may be paused too")
-    .option("--force", "also a subscription that nothing in storage names, ahead of its deployment");
-  addOperation<PauseOptions, Arguments>(pauseCommand, async (context, options, subscription, orderId) => {
+    .option("--force", "also a subscription or an order that nothing in storage names, ahead of its deployment or first event");
+  const runPause = async (context: CommandContext, options: PauseOptions, ...[subscription, orderId]: Arguments): Promise<Answer> => {
     const target = targetOf(subscription, orderId);
-    if (options.force !== true && !(await isDeployed(options.workflow, subscription))) {
-      await advising(AHEAD, () => assertKnownSubscription(context, subscription));
-    }
-    const result = await pause(context, target, operatorOf(options), { dryRun: options.dryRun === true });
+    const { workflow, force = false, dryRun = false } = options;
+    const deployed = workflow === undefined ? {} : { deployed: await loadWorkflowModule(workflow, process.cwd()) };
+    const result = await pause(context, target, operatorOf(options), { force, dryRun, ...deployed });
     const { actor, at, reason } = result.pause;
     const text = {
       paused: `${nameOf(target)} is paused; every worker knows ${WITHIN}.`,
       "would-pause": `${nameOf(target)} would be paused.`,
-      "already-paused": `${printable(actor)} paused ${nameOf(target)} at ${printable(at)} already: ${printable(reason)}`,
+      "already-paused": `${nameOf(target)} is paused already, by ${printable(actor)} at ${printable(at)}: ${printable(reason)}`,
     };
     return { json: result, text: text[result.outcome] };
-  });
+  };
+  addOperation<PauseOptions, Arguments>(pauseCommand, runPause, { hints: { "not-found": AHEAD } });
 
   const resumeCommand = add("resume", "let a paused subscription go on");
   addOperation<OperationOptions, Arguments>(resumeCommand, async (context, options, subscription, orderId) => {
@@ -56,12 +63,6 @@ export function addPauseCommands(program: Command): void {
     };
     return { json: result, text: text[result.outcome] };
   });
-}
-
-async function isDeployed(specifier: string | undefined, subscription: string): Promise<boolean> {
-  if (specifier === undefined) return false;
-  const { subscriptions } = await loadWorkflowModule(specifier, process.cwd());
-  return subscriptions.some(({ name }) => name === subscription);
 }
 
 function targetOf(subscription: string, orderId: string | undefined): PauseTarget {

@@ -1,5 +1,6 @@
 /** The table of commands. What they do is in the file of each. */
 import { Command } from "commander";
+import { addAuditCommand } from "./audit.ts";
 import { addDeadCommands } from "./dead.ts";
 import { addExplainCommand } from "./explain.ts";
 import { addMaintenanceCommands } from "./maintenance.ts";
@@ -31,6 +32,7 @@ export function createProgram(version: string, words: readonly string[] = []): C
   addDeadCommands(program);
   addPauseCommands(program);
   addWakeCommands(program);
+  addAuditCommand(program);
   addVerifyCommand(program);
   addMaintenanceCommands(program);
   return program.addHelpText(

@@ -1,9 +1,10 @@
 /** `ordered-outbox status`: how much waits where. */
 import type { Command } from "commander";
 import { readStatus, type UnrelayedStatus } from "../operations/status.ts";
+import type { Pause } from "../core/controls.ts";
 import { counted } from "../core/counted.ts";
+import { outboxPagesOption, STOPPED_EARLY } from "./arguments.ts";
 import { addOperation, type OperationOptions } from "./operation.ts";
-import { outboxPagesOption, STOPPED_EARLY } from "./outbox-pages.ts";
 import { duration, table } from "./output.ts";
 
 interface StatusOptions extends OperationOptions {
@@ -33,10 +34,18 @@ export function addStatusCommand(program: Command): void {
     const rest = `${unrelayedText(status.unrelayed)}${foreign}`;
     const overview =
       rows.length === 0
-        ? "Nothing is pending, dead or paused."
+        ? status.unrelayed.events === 0
+          ? "Nothing is pending, dead or paused."
+          : "No relayed event waits, and nothing is dead or paused."
         : `${table(headings, rows)}\n\nOrders with a backlog: ${status.ordersWithBacklog}`;
-    return { json: status, text: `${overview}\n${rest}` };
+    return { json: status, text: `${overview}\n${rest}${pausesText(status.pauses)}` };
   });
+}
+
+function pausesText(pauses: readonly Pause[]): string {
+  if (pauses.length === 0) return "";
+  const rows = pauses.map(({ subscription, orderId, actor, at, reason }) => [subscription, orderId, actor, at, reason]);
+  return `\n\nPaused (an order alone, or without one all of the subscription):\n${table(["SUBSCRIPTION", "ORDER", "BY", "SINCE", "REASON"], rows)}`;
 }
 
 function unrelayedText({ events, orders, oldestAgeSeconds, complete }: UnrelayedStatus): string {

@@ -23,20 +23,23 @@ export function addVerifyCommand(program: Command): void {
     const damage = result.findings.filter(({ severity }) => severity === "damage").length;
     const hidden = result.findings.length - shown.length;
     const retention =
-      hidden === 0 ? "" : ` Older events of ${counted(hidden, "stream")} are not in the archive any more (--json lists them).`;
+      hidden === 0
+        ? ""
+        : ` ${counted(hidden, "stream")} ${hidden === 1 ? "is" : "are"} older than the retention of the archive, which is no damage (--json lists them).`;
+    const stopped = result.complete ? "" : " Stopped before the end: `verify` begins anew.";
     const verdict = damage === 0 ? "sound" : counted(damage, "damaged place");
-    const summary = `${counted(result.orders, "order")} verified: ${verdict}.${retention}`;
+    const summary = `${counted(result.orders, "order")} verified: ${verdict}.${retention}${stopped}`;
     const headings = ["SEVERITY", "KIND", "ORDER", "SUBSCRIPTION", "EVENT", "WHAT"];
     return {
       json: result,
       text: rows.length === 0 ? summary : `${table(headings, rows)}\n\n${summary}`,
-      status: result.sound ? EXIT.ok : EXIT.found,
+      status: !result.complete ? EXIT.aborted : result.sound ? EXIT.ok : EXIT.found,
     };
   };
   addOperation(command, run, { stoppable: true });
 }
 
-/** Of all orders there are as many as old ones, and nothing is wrong with them. */
+/** One for each stream older than the retention: too many to list, and no damage. */
 function isRetention({ kind }: OrderFinding): boolean {
   return kind === "retention";
 }

@@ -10,7 +10,7 @@ import { recordStorageCall } from "../system/metrics.ts";
 import { startHealthServer } from "../worker/health-server.ts";
 import { startWorkerHost } from "../worker/host.ts";
 import { createWorker } from "../worker/worker.ts";
-import { numberOption } from "./arguments.ts";
+import { numberOption, spanOption } from "./arguments.ts";
 import { addConnectionOptions, resolveConnection, type ConnectionOptions } from "./connection.ts";
 import { action, EXIT, type ExitStatus, type OutputOptions } from "./exit.ts";
 import { aborted, watchStopSignals } from "../system/stop-signals.ts";
@@ -24,12 +24,6 @@ interface WorkOptions extends ConnectionOptions, OutputOptions {
   readonly schedule: boolean;
   readonly sweepInterval?: number;
 }
-
-const SWEEP_INTERVAL_SECONDS = {
-  min: SWEEP_INTERVAL_MS.min / 1_000,
-  max: SWEEP_INTERVAL_MS.max / 1_000,
-  default: SWEEP_INTERVAL_MS.default / 1_000,
-};
 
 interface Prepared extends WorkflowModule {
   readonly storage: ConnectedStorage;
@@ -48,7 +42,7 @@ export function addWorkCommand(program: Command): void {
         default: "none is served",
       }),
     )
-    .addOption(numberOption("--sweep-interval <seconds>", "sweep at least so often", SWEEP_INTERVAL_SECONDS))
+    .addOption(spanOption("--sweep-interval <span>", "sweep at least so often, like 60s or 5m", SWEEP_INTERVAL_MS, { bareSeconds: true }))
     .addOption(
       new Option("--no-schedule", "leave sweep, reconcile and cleanup to another process; one at least must run them").conflicts(
         "sweepInterval",
@@ -99,7 +93,7 @@ function startOwnSchedule({ storage, subscriptions }: Prepared, { sweepInterval 
     sweeper: createSweeper({ storage, subscriptions: subscriptions.map(({ name }) => name), logger }),
     reconciler: createReconciler({ storage, logger }),
     cleaner: createCleaner({ storage, logger }),
-    ...(sweepInterval === undefined ? {} : { sweepIntervalMs: sweepInterval * 1_000 }),
+    ...(sweepInterval === undefined ? {} : { sweepIntervalMs: sweepInterval }),
     logger,
   });
 }

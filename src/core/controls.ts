@@ -1,6 +1,7 @@
 /** Switches that operators set: a subscription, or one order of it, is paused (F5). Kept as rows of one partition that no order can have. */
 import { assertSubscriptionName } from "./names.ts";
-import { decodeOrderKey, type OrderId, type OrderKey } from "./order-id.ts";
+import { decodeOrderKey, encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "./order-id.ts";
+import type { StoredEntity } from "./ports.ts";
 
 export interface Pause {
   readonly subscription: string;
@@ -18,20 +19,65 @@ export const CONTROL_PARTITION = "~" as OrderKey;
 /** How long workers may go on with what they knew: a pause or resume takes effect within this time. */
 export const CONTROL_CACHE_MS = 15_000;
 
+/** The most characters a row key may have. */
+const MAX_ROW_KEY_LENGTH = 512;
+/** No OrderKey has it: what follows is the OrderId in a shorter form, where its key would leave no room for the rest of the row key. */
+const SHORTENED = "!";
+
 export function pauseRow(subscription: string, order: OrderKey | undefined): string {
   assertSubscriptionName(subscription);
-  return order === undefined ? `pause:${subscription}` : `pause:${subscription}:${order}`;
+  return order === undefined ? `pause:${subscription}` : orderRow(subscription, order);
+}
+
+function orderRow(subscription: string, order: OrderKey): string {
+  const rowKey = `pause:${subscription}:${order}`;
+  return rowKey.length <= MAX_ROW_KEY_LENGTH ? rowKey : `pause:${subscription}:${SHORTENED}${shortened(order)}`;
+}
+
+/** At most 342 characters: four characters hold three bytes, two of which are a unit, while a key may take four for each unit. */
+function shortened(order: OrderKey): string {
+  return Buffer.from(decodeOrderKey(order)!, "utf16le").toString("base64url");
+}
+
+function orderIdOf(text: string): OrderId | undefined {
+  if (!text.startsWith(SHORTENED)) return decodeOrderKey(text);
+  try {
+    return parseOrderId(Buffer.from(text.slice(SHORTENED.length), "base64url").toString("utf16le"));
+  } catch {
+    return undefined;
+  }
 }
 
 /** What a row key of the control partition pauses, or undefined for other rows. */
 export function parsePauseRow(rowKey: string): Pick<Pause, "subscription" | "orderId"> | undefined {
   const match = /^pause:([a-z0-9-]+)(?::(.+))?$/.exec(rowKey);
   if (match === null) return undefined;
-  const orderId = match[2] === undefined ? undefined : decodeOrderKey(match[2]);
-  if (match[2] !== undefined && orderId === undefined) return undefined;
-  return { subscription: match[1]!, orderId };
+  const [, subscription = "", order] = match;
+  if (order === undefined) return { subscription, orderId: undefined };
+  const orderId = orderIdOf(order);
+  // Each order has one row.
+  return orderId !== undefined && orderRow(subscription, encodeOrderId(orderId)) === rowKey ? { subscription, orderId } : undefined;
+}
+
+/** The range of the pauses' rows. */
+export const PAUSE_ROWS = { from: "pause:", to: "pause;" } as const;
+
+/** A pause as its row has it; undefined for other rows of the control partition. */
+export function decodePause(rowKey: string, properties: StoredEntity["properties"]): Pause | undefined {
+  const target = parsePauseRow(rowKey);
+  const text = (name: string): string => (typeof properties[name] === "string" ? properties[name] : "");
+  return target && { ...target, actor: text("actor"), reason: text("reason"), at: text("at") };
+}
+
+/** Looks for the pause that holds up an order's stream, however many pauses there are: first one of the subscription as a whole. */
+export function pauseFinder(pauses: readonly Pause[]): (subscription: string, orderId: string) => Pause | undefined {
+  // Subscription names have no spaces.
+  const keyOf = (subscription: string, orderId: string | undefined): string =>
+    orderId === undefined ? subscription : `${subscription} ${orderId}`;
+  const byTarget = new Map(pauses.map((pause) => [keyOf(pause.subscription, pause.orderId), pause]));
+  return (subscription, orderId) => byTarget.get(keyOf(subscription, undefined)) ?? byTarget.get(keyOf(subscription, orderId));
 }
 
 export function isPaused(pauses: readonly Pause[], subscription: string, orderId: string): Pause | undefined {
-  return pauses.find((pause) => pause.subscription === subscription && (pause.orderId === undefined || pause.orderId === orderId));
+  return pauseFinder(pauses)(subscription, orderId);
 }

@@ -7,9 +7,10 @@
  * - `unknown-event-type`: the workflow doesn't declare this type.
  * - `too-large`: a limit of the storage service would be exceeded. Nothing was written.
  * - `sequence-mismatch`: the order is not at the `expectedSequence`. Nothing was written.
- * - `conflict`: other writers kept winning the order; nothing was written. Safe to repeat.
+ * - `conflict`: other writers kept winning; of a commit or a decision nothing was written. Safe to repeat.
  * - `outcome-unknown`: the transaction was sent and no answer could be had. Repeat with the same idempotency key or `commitToken`.
- * - `aborted`: the caller's signal ended the call before anything was written.
+ * - `aborted`: the caller's signal ended the call: a commit before anything was written, an operation between two steps, and the steps done
+ *   stay done.
  * - `timeout`, `unavailable`: no answer in time; the service is busy, down or unreachable.
  * - `forbidden`: the credential is refused or lacks a role.
  * - `not-found`, `already-exists`, `precondition-failed`: what a conditional storage call ran into.
@@ -118,14 +119,19 @@ function jsonOf(value: unknown): string {
   }
 }
 
-/** Control characters and bidirectional overrides: what a forged log line or a terminal sequence needs. */
-const ACTIVE = "\\u0000-\\u001F\\u007F-\\u009F\\u2028\\u2029\\u200E\\u200F\\u202A-\\u202E\\u2066-\\u2069";
-const ACTIVE_CHARACTER = new RegExp(`[${ACTIVE}]`, "g");
-const ACTIVE_OR_LIKE_AN_ESCAPE = new RegExp(`[${ACTIVE}]|\\\\(?=u[0-9A-Fa-f]{4})`, "g");
+/**
+ * What a forged log line or a terminal sequence needs, and what can't be seen: control and format characters (bidirectional ones, joiners,
+ * tags), ends of lines, characters that are drawn as nothing, and spaces that are not the usual one.
+ */
+const ACTIVE = "\\p{Cc}\\p{Cf}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}";
+const OTHER_SPACE = "(?! )\\p{Zs}";
+const ACTIVE_CHARACTER = new RegExp(`[${ACTIVE}]|${OTHER_SPACE}`, "gu");
+const ACTIVE_OR_LIKE_AN_ESCAPE = new RegExp(`[${ACTIVE}]|${OTHER_SPACE}|\\\\(?=u[0-9A-Fa-f]{4})`, "gu");
 
 /**
- * `text` without characters that a terminal or a line-based reader acts upon, cut at `maxLength` UTF-16 units. They are written as `\u` and
- * four digits, and so is a backslash that such an escape might be read from: two texts that differ never look alike, unless they are cut.
+ * `text` without characters that a terminal or a line-based reader acts upon or that can't be seen, cut at `maxLength` UTF-16 units. Each of
+ * their units is written as `\u` and four digits, and so is a backslash that such an escape might be read from: two texts that differ never
+ * print the same visible characters, unless they are cut. Letters that look alike are left, and so are accents of their own.
  *
  * For texts from outside, once: what went through here already is for {@link oneLine}.
  */
@@ -138,7 +144,13 @@ export function oneLine(text: string, maxLength: number): string {
   return escaped(text, ACTIVE_CHARACTER, maxLength);
 }
 
+function escapedUnits(character: string): string {
+  return Array.from({ length: character.length }, (_each, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`).join(
+    "",
+  );
+}
+
 function escaped(text: string, characters: RegExp, maxLength: number): string {
-  const whole = text.toWellFormed().replace(characters, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const whole = text.toWellFormed().replace(characters, escapedUnits);
   return whole.length > maxLength ? `${whole.slice(0, maxLength).toWellFormed()}…` : whole;
 }

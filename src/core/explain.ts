@@ -3,11 +3,11 @@ import { isPaused, type Pause } from "./controls.ts";
 import { counted } from "./counted.ts";
 import { oneLine, printable } from "./errors.ts";
 import type { EventId } from "./event-id.ts";
-import { MAX_UNMARKED_MS } from "./holder-mark.ts";
-import type { OrderId } from "./order-id.ts";
-import { isDue, type PendingState } from "./pending-event.ts";
+import { encodeOrderId, type OrderId } from "./order-id.ts";
+import { missingBlobText } from "./missing-blob.ts";
+import { isDue, isHandlerMissing, type PendingState } from "./pending-event.ts";
 import type { LeaseBlob } from "./ports.ts";
-import { knownStream, NEW_STREAM, type Progress, type StreamProgress } from "./progress.ts";
+import { streamProgress, type Progress } from "./progress.ts";
 import { firstUnaccounted, missingSequence, splitGhosts } from "./stream.ts";
 
 /** A sentence stays one that can be read; `orders show` has more of the error. */
@@ -59,8 +59,10 @@ export interface Verdict {
   readonly sentence: string;
   /** Arguments of the one command of `ordered-outbox` that moves it, if a command does. */
   readonly command?: readonly string[];
-  /** Of `lease-held`: since when, ISO 8601, by the worker's clock; undefined as long as its holder has left no mark. */
+  /** While the lease is held: since when, ISO 8601, by the worker's clock; undefined as long as its holder has left no mark. */
   readonly heldSince?: string;
+  /** Of `lease-held`: host and process id of the holder, told with {@link heldSince}. */
+  readonly heldBy?: string;
   /** Of `lease-held`: the event of the stream that runs, or is the next to run. `attempt` counts its starts, 1 for the first. */
   readonly running?: { readonly id: EventId; readonly sequence: number; readonly type?: string; readonly attempt: number };
   /** True if the stream is paused as well: what the command starts waits for the resume too. */
@@ -89,13 +91,19 @@ export interface OrderFacts {
   readonly outbox: readonly { readonly sequence: number }[];
   /** Undefined: no worker has ever seen the order. */
   readonly lease: LeaseBlob["state"] | undefined;
+  /** True if an operator has broken the lease, and it is running out. */
+  readonly leaseBreaking?: boolean;
   /** Since when a lease that is taken is held; undefined if its holder has not left its mark yet. */
   readonly heldSinceMs?: number | undefined;
+  /** Host and process id of the holder, if its mark tells them. */
+  readonly heldBy?: string | undefined;
   readonly progress: Progress;
   /** False if a worker moved the order while the facts were gathered: then nothing is said to be missing. */
   readonly settled: boolean;
   readonly streams: readonly StreamFacts[];
   readonly pauses: readonly Pause[];
+  /** Ids of the order's events by sequence, as far as they are known, to tell the blob of a missing one; default none. */
+  readonly eventIds?: ReadonlyMap<number, EventId>;
   /** Dead letters that their streams have skipped; default none. */
   readonly skipped?: number;
   /** What the application's module declares, if it is at hand. */
@@ -126,6 +134,13 @@ export function explainOrder(facts: OrderFacts): Explanation {
   return { verdict, others, stuck: [verdict, ...others].some(({ code, paused }) => STUCK.has(code) || paused === true) };
 }
 
+/** What is said of an order that nothing in storage speaks of. */
+export function unknownOrderText(orderId: OrderId): string {
+  // Tables show ids in a form that no command reads back.
+  const isCopied = /\\u[0-9a-f]{4}/i.test(orderId) ? "; if it was copied from a table, --json has it as it is, without \\u escapes" : "";
+  return `there is no order ${printable(orderId)}, and no trace of one: check the id, the account and --prefix${isCopied}`;
+}
+
 function aboutOrder(facts: OrderFacts): Verdict[] {
   const { orderId, outbox, progress, streams, settled } = facts;
   const name = printable(orderId);
@@ -133,7 +148,8 @@ function aboutOrder(facts: OrderFacts): Verdict[] {
   const top = Math.max(entity, outbox.at(-1)?.sequence ?? 0);
   const seen = Math.max(progress.clean, progress.relayed);
   if (facts.sequence === undefined && outbox.length === 0 && streams.length === 0 && seen === 0) {
-    return [{ code: "order-unknown", sentence: `There is no order ${name}, and no trace of one: check the id and the account.` }];
+    const said = unknownOrderText(orderId);
+    return [{ code: "order-unknown", sentence: `${said.charAt(0).toUpperCase()}${said.slice(1)}.` }];
   }
   if (settled && top < seen) {
     const sentence = `Order ${name} is at event ${top}, but workers have seen ${seen}: its entity was restored or removed, so nothing of it runs.`;
@@ -171,7 +187,7 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   if (missing !== undefined) {
     return say(
       "gap",
-      `Event ${missing} is missing from the pending events of ${subscription}; nothing after it runs.`,
+      `Event ${missing} is missing from the pending events of ${subscription}, and nothing after it runs: ${missingBlobText(subscription, encodeOrderId(orderId), facts.eventIds?.get(missing))}. Undelete it, then \`wake\` the order.`,
       "verify",
       "--",
       orderId,
@@ -195,36 +211,50 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   const own = state?.decision === undefined ? state : undefined;
   if (own?.status === "blocked") {
     const error = `after ${counted(own.attempts, "start")} with "${oneLine(own.lastError ?? "unknown", MAX_ERROR_LENGTH)}"`;
-    const sentence = `${Event} is a dead letter ${error} and waits for a human${waiting}${also}: redrive it, or discard it.`;
-    return { ...say("blocked-dead-letter", sentence, "dead", "redrive", "--reason", "cause fixed", ...select), ...paused };
+    const sentence = `${Event} is a dead letter ${error} and waits for a human${waiting}${also}: redrive it, or discard it${pause === undefined ? "" : "; what runs then waits for the resume"}.`;
+    return {
+      ...say("blocked-dead-letter", sentence, "dead", "redrive", "--reason", "cause fixed", "--event", head.id, ...select),
+      ...paused,
+    };
   }
   // What the module declares is newer than what a worker wrote down.
   const known = deployed === undefined || headType === undefined ? undefined : deployed.eventTypes.has(headType);
-  const unknownType = known === false || (known === undefined && state?.lastError?.startsWith("handler-missing:") === true);
+  const unknownType = known === false || (known === undefined && state !== undefined && isHandlerMissing(state));
   if (own?.status === "parked" && !unknownType && !isDue(own, nowMs)) {
     const at = new Date(own.nextAttemptMs).toISOString();
     const error = oneLine(own.lastError ?? "unknown", MAX_ERROR_LENGTH);
     const sentence = `${Event} failed ${own.attempts} times, the last time with "${error}", and is tried again at ${at}${waiting}${also}.`;
-    return { ...say("waiting-retry", sentence, "dead", "redrive", "--reason", "retry now", ...select), ...paused };
+    return { ...say("waiting-retry", sentence, "dead", "redrive", "--reason", "retry now", "--event", head.id, ...select), ...paused };
+  }
+  const { decision } = state ?? {};
+  // A worker carries it out although the stream is paused. Only what a redrive starts then waits for the resume.
+  if (decision !== undefined) {
+    const by = `${printable(decision.actor)} decided at ${printable(decision.at)} to ${decision.action} it`;
+    const waits = decision.action === "redrive";
+    return { ...due(facts, `${event} (${by}${waits ? also : ""})`), subscription, ...(waits ? paused : {}) };
   }
   if (pause !== undefined) {
     const scope = pause.orderId === undefined ? subscription : `this order of ${subscription}`;
     const by = `${printable(pause.actor)} paused ${scope} at ${printable(pause.at)}`;
     const target = pause.orderId === undefined ? [subscription] : [subscription, orderId];
-    const sentence = `${Event} is due when resumed${waiting}: ${by} (${printable(pause.reason)}).`;
-    return say("paused", sentence, "resume", "--reason", "cause fixed", "--", ...target);
-  }
-  const { decision } = state ?? {};
-  if (decision !== undefined) {
-    const by = `${printable(decision.actor)} decided at ${printable(decision.at)} to ${decision.action} it`;
-    return { ...due(facts, `${event} (${by})`), subscription };
+    // What runs may finish (F5), and nothing on its blob tells whether it does.
+    const holder = facts.lease === "taken" ? holderOf(facts) : undefined;
+    const { held, ...since } = holder ?? {};
+    const runs = held === undefined ? "" : ` If it started before the pause, it runs on: ${held}.`;
+    const sentence = `${Event} is due when resumed${waiting}: ${by} (${printable(pause.reason)}).${runs}`;
+    return { ...say("paused", sentence, "resume", "--reason", "cause fixed", "--", ...target), ...since };
   }
   if (unknownType) {
     const type = headType === undefined ? "" : ` (type ${printable(headType)})`;
     const sentence = `${Event}${type} waits for a deployment: the workflow does not know its type${waiting}. It runs by itself afterwards.`;
     return say("handler-not-deployed", sentence);
   }
-  if (facts.lease !== "taken" || state === undefined) return { ...due(facts, `${event}${waiting}`), subscription };
+  if (facts.lease !== "taken") {
+    const verdict = due(facts, `${event}${waiting}`);
+    const unsure = deployed === undefined ? " A run with --workflow rules out that its subscription or type is not deployed." : "";
+    return { ...verdict, subscription, sentence: `${verdict.sentence}${unsure}` };
+  }
+  if (state === undefined) return { ...due(facts, `${event}${waiting}`), subscription };
   // The start of a suspect is counted before it runs, that of any other event after it has failed (W4).
   const attempt = state.crashes > 0 ? state.attempts : state.attempts + 1;
   const type = headType === undefined ? {} : { type: headType };
@@ -236,30 +266,50 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   };
 }
 
+/** Who holds the lease that is taken, as far as can be told: a holder that was killed holds it until it runs out. */
+function holderOf({
+  nowMs,
+  leaseBreaking,
+  heldSinceMs,
+  heldBy,
+}: OrderFacts): Pick<Verdict, "heldSince" | "heldBy"> & { readonly held: string } {
+  const unmarked =
+    "the order's lease is held, and there is no holder's mark yet: a worker has just taken it, or a sweep lets it run out because it found leftovers, or its worker died or met a fault before it could leave one";
+  if (heldSinceMs === undefined && leaseBreaking !== true) return { held: unmarked };
+  const seconds = Math.max(0, Math.round((nowMs - (heldSinceMs ?? 0)) / 1000));
+  const since = heldSinceMs === undefined ? {} : { heldSince: new Date(heldSinceMs).toISOString() };
+  if (leaseBreaking === true) {
+    const time = since.heldSince === undefined ? "" : `, held since ${since.heldSince} (${seconds} s),`;
+    return { held: `the order's lease${time} was broken and ends within a minute; another worker can take the order then`, ...since };
+  }
+  const who = heldBy === undefined ? "a worker" : `the worker ${heldBy}`;
+  const held = `${who} has held the order's lease since ${since.heldSince} (${seconds} s), and is at it unless it died within the last minute`;
+  return { held, ...since, ...(heldBy === undefined ? {} : { heldBy }) };
+}
+
+/** From here on a lease may be held by a worker that hangs, and breaking it is offered. */
+const UNLOCK_AFTER_MS = 5 * 60_000;
+
 /** Something may run: either somebody is at it, or nobody knows. */
-function due({ orderId, nowMs, lease, heldSinceMs }: OrderFacts, what: string): Verdict {
+function due(facts: OrderFacts, what: string): Verdict {
+  const { orderId, lease, leaseBreaking } = facts;
   const What = what.charAt(0).toUpperCase() + what.slice(1);
   if (lease === "taken") {
-    const heldSince = heldSinceMs === undefined ? undefined : new Date(heldSinceMs).toISOString();
-    const time =
-      heldSinceMs === undefined
-        ? `for less than ${MAX_UNMARKED_MS / 1000} s, as it has not left its mark yet,`
-        : `since ${heldSince} (${Math.max(0, Math.round((nowMs - heldSinceMs) / 1000))} s)`;
-    const sentence = `${What}: a worker has held the order's lease ${time} and is at it. Should that worker hang, its lease can be broken; what it runs may then run twice.`;
+    const { held, ...since } = holderOf(facts);
+    if (leaseBreaking === true) return { code: "lease-held", sentence: `${What}: ${held}.`, ...since };
+    // A worker that has just begun is no reason to break anything, and a dead one's lease is over before this.
+    if (facts.heldSinceMs === undefined || facts.nowMs - facts.heldSinceMs < UNLOCK_AFTER_MS) {
+      return { code: "lease-held", sentence: `${What}: ${held}. Wait for it: the lease of a holder that died ends by itself.`, ...since };
+    }
     return {
       code: "lease-held",
-      sentence,
+      sentence: `${What}: ${held}. Should its holder hang, the lease can be broken; what it runs may then run twice.`,
       command: ["unlock", "--reason", "the holder hangs", "--", orderId],
-      ...(heldSince === undefined ? {} : { heldSince }),
+      ...since,
     };
   }
   const sentence = `${What}: due, and no worker holds the order's lease. The wake-up is still on its way, or lost; the sweep will send another.`;
   return { code: "wake-up-missing", sentence, command: ["wake", "--", orderId] };
-}
-
-/** A stream that has finished nothing yet need not be in the progress. */
-export function streamProgress(progress: Progress, subscription: string): StreamProgress {
-  return knownStream(progress, subscription) ?? NEW_STREAM;
 }
 
 function statesOf(streams: readonly StreamFacts[]): readonly PendingState[] {

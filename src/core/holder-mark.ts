@@ -1,6 +1,7 @@
 /**
  * On the lease blob, beside the progress: the id of the lease under which it was written last. With the mark of the round (a ULID made when
- * the round began) it tells since when a lease is held, if that lease still is the one.
+ * the round began) it tells since when a lease is held, if that lease still is the one. A
+ * holder that has nothing to write leaves its mark at a renewal; the lease that a sweep takes to mark leftovers never has one.
  */
 import { isEventId } from "./event-id.ts";
 import { eventTimeMs } from "./event-time.ts";
@@ -9,15 +10,15 @@ export interface HolderMark {
   readonly leaseId: string;
   /** When the round began, by the clock of its worker. */
   readonly sinceMs: number;
+  /** Host and process id, for people; undefined if it can't be told. */
+  readonly process: string | undefined;
 }
-
-/** A holder that has nothing to write leaves its mark at its first renewal: a third of the lease time, of 60 s at most, after it began. */
-export const MAX_UNMARKED_MS = 20_000;
 
 const LEASE_ID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 
-export function encodeHolder(leaseId: string): Record<string, string> {
-  return { holder: leaseId };
+/** @param process which process holds the lease: up to 64 ASCII characters */
+export function encodeHolder(leaseId: string, process: string): Record<string, string> {
+  return { holder: leaseId, holderprocess: process };
 }
 
 /** Was the metadata written under this lease? */
@@ -25,8 +26,11 @@ export function isMarkedBy(leaseId: string, metadata: Readonly<Record<string, st
   return metadata["holder"] === leaseId;
 }
 
+const PROCESS = /^[\w.:-]{1,64}$/;
+
 /** Undefined if nobody has left a mark that can be read. */
 export function decodeHolderMark(metadata: Readonly<Record<string, string>>): HolderMark | undefined {
-  const { round = "", holder = "" } = metadata;
-  return isEventId(round) && LEASE_ID.test(holder) ? { leaseId: holder, sinceMs: eventTimeMs(round) } : undefined;
+  const { round = "", holder = "", holderprocess = "" } = metadata;
+  if (!isEventId(round) || !LEASE_ID.test(holder)) return undefined;
+  return { leaseId: holder, sinceMs: eventTimeMs(round), process: PROCESS.test(holderprocess) ? holderprocess : undefined };
 }

@@ -68,6 +68,11 @@ export function isDue({ status, nextAttemptMs, waitMs }: PendingState, nowMs: nu
   return leftMs <= 0 || leftMs > waitMs + CLOCK_TOLERANCE_MS;
 }
 
+/** Was its type not deployed when a worker last looked at it? */
+export function isHandlerMissing({ lastError }: PendingState): boolean {
+  return lastError?.startsWith("handler-missing:") === true;
+}
+
 /** Errors in the history are cut to this. */
 const MAX_HISTORY_ERROR = 200;
 /** When there is no room, first the texts get shorter, then the middle is left out. */
@@ -134,7 +139,14 @@ export function decodePendingState(metadata: Readonly<Record<string, string>>): 
   };
 }
 
-function decodeDecision(metadata: Readonly<Record<string, string>>): Decision | undefined {
+/** Is what was stored this very decision? Its texts may have been cut to what the metadata has room for. */
+export function isSameDecision(stored: Decision, own: Decision): boolean {
+  const kept = decodeDecision(encodeDecision(own));
+  return kept?.action === stored.action && kept.at === stored.at && kept.actor === stored.actor && kept.reason === stored.reason;
+}
+
+/** Undefined if nobody has decided. */
+export function decodeDecision(metadata: Readonly<Record<string, string>>): Decision | undefined {
   const { decision: action, decidedby, decidedat, decisionreason } = metadata;
   if (action !== "redrive" && action !== "discard") return undefined;
   return {

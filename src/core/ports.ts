@@ -169,6 +169,8 @@ export interface LeaseBlob {
   readonly metadata: Metadata;
   /** `free`: released or never taken. `taken`: somebody holds it. `abandoned`: expired or broken, its holder never said good-bye. */
   readonly state: "free" | "taken" | "abandoned";
+  /** Of a lease that is taken: it was broken and runs out, no renewal is granted any more. */
+  readonly breaking?: true;
 }
 
 export interface OrderLeases {
@@ -189,8 +191,13 @@ export interface OrderLeases {
   isHeldBy(order: OrderKey, leaseId: string, options?: CallOptions): Promise<boolean>;
   /** Throws `lease-lost`. Made for a short deadline: no repeats inside. */
   renew(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
-  /** Ends anybody's lease at once; its holder is refused from now on. Quiet if there is none. The blob is then `abandoned`. */
-  break(order: OrderKey, options?: CallOptions): Promise<void>;
+  /**
+   * Lets anybody's lease run out: it can't be renewed from now on, and nobody can take the order before its time is over. Not sooner, because
+   * its holder believes in it until then (W5). The blob is `taken` and `breaking` until then, `abandoned` afterwards.
+   *
+   * @returns for how long it still lasts, in ms: about, and at most 60,000; 0 if there is none
+   */
+  break(order: OrderKey, options?: CallOptions): Promise<number>;
   /** Quiet when the lease is no longer ours (C18). */
   release(order: OrderKey, leaseId: string, options?: CallOptions): Promise<void>;
   /** Replaces the metadata if the lease is ours and the blob is at `etag` (W2). Throws `lease-lost` or `precondition-failed`. */

@@ -42,14 +42,19 @@ export function knownStream({ streams }: Progress, subscription: string): Stream
   return Object.hasOwn(streams, subscription) ? streams[subscription] : undefined;
 }
 
+/** What the progress says of a stream. One that has finished nothing yet need not be in it. */
+export function streamProgress(progress: Progress, subscription: string): StreamProgress {
+  return knownStream(progress, subscription) ?? NEW_STREAM;
+}
+
 /**
- * @param round a mark of the writing round, unique, so that a writer whose answer was lost can recognise its own write
+ * @param mark of the writing round, a ULID made when it began: since when its lease is held, see holder-mark.ts
  */
-export function encodeProgress(progress: Progress, round: string): Record<string, string> {
+export function encodeProgress(progress: Progress, mark: string): Record<string, string> {
   const streams = Object.fromEntries(
     Object.entries(progress.streams).map(([name, stream]) => [name, [stream.sequence, stream.id ?? "", stream.relayed]]),
   );
-  return { progress: JSON.stringify({ v: VERSION, clean: progress.clean, relayed: progress.relayed, streams }), round };
+  return { progress: JSON.stringify({ v: VERSION, clean: progress.clean, relayed: progress.relayed, streams }), round: mark };
 }
 
 /** Throws `corrupt` for metadata that {@link encodeProgress} did not write. A blob without metadata is an order without progress. */
@@ -68,6 +73,11 @@ export function decodeProgress(metadata: Readonly<Record<string, string>>): Prog
   } catch (cause) {
     throw new OutboxError("corrupt", "the progress on the lease blob can't be read: its metadata was changed by something else", { cause });
   }
+}
+
+/** Of an order as its lease blob was read; without one no worker has ever had it. Throws `corrupt`. */
+export function progressOfLease(lease: { readonly metadata: Readonly<Record<string, string>> } | undefined): Progress {
+  return lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata);
 }
 
 function decodeStream(value: unknown): StreamProgress {

@@ -10,6 +10,7 @@ import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
 import { idempotencyRow, payloadBlobName } from "../core/names.ts";
 import { encodeOrderId } from "../core/order-id.ts";
 import type { OrderEntity, OrderTransaction } from "../core/ports.ts";
+import { systemClock } from "../system/clock.ts";
 import type { OperationsContext } from "./context.ts";
 
 export interface Replayed {
@@ -32,7 +33,7 @@ export async function appendReplay(
   subscription: string,
   command: string,
 ): Promise<Replayed> {
-  const { storage, clock, random = Math.random } = context;
+  const { storage, clock = systemClock, random = Math.random } = context;
   const order = encodeOrderId(original.orderId);
   const row = idempotencyRow(`${command}:${subscription}:${original.id}`);
   const token = nextEventId(undefined, clock.now(), random);
@@ -68,7 +69,7 @@ export async function appendReplay(
 }
 
 function prepare(
-  { clock, random = Math.random }: OperationsContext,
+  { clock = systemClock, random = Math.random }: OperationsContext,
   entity: OrderEntity,
   original: StoredEvent,
   subscription: string,

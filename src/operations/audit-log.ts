@@ -8,7 +8,7 @@
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { nextEventId, type EventId } from "../core/event-id.ts";
 import { silentLogger } from "../core/logger.ts";
-import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
+import { assertOperator, clockOf, nowIso, type OperationsContext, type Operator } from "./context.ts";
 
 export type AuditAction = "redrive" | "discard" | "pause" | "resume" | "wake" | "unlock" | "cleanup";
 
@@ -73,9 +73,9 @@ export async function audited<Result extends { readonly outcome: string }>(
 }
 
 async function append(context: OperationsContext, entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
-  const { storage, clock, random = Math.random } = context;
-  const id = nextEventId(after, clock.now(), random);
-  const record: AuditRecord = { id, at: nowIso(clock), ...entry };
+  const { storage, random = Math.random } = context;
+  const id = nextEventId(after, clockOf(context).now(), random);
+  const record: AuditRecord = { id, at: nowIso(context), ...entry };
   const name = `${record.at.slice(0, "yyyy-mm-dd".length)}/${id}.json`;
   const bytes = new TextEncoder().encode(JSON.stringify(record));
   try {

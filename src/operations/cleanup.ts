@@ -61,13 +61,15 @@ export interface Cleaner {
 
 const DAYS = { min: 1, max: 3_650 } as const;
 
-export const CLEANUP_BOUNDS = {
+export const CLEANUP_BOUNDS: Readonly<
+  Record<"archiveDays" | "discardedDays" | "auditDays" | "idempotencyDays" | "maxDeletes", NumberBounds>
+> = {
   archiveDays: { default: 7, ...DAYS },
   discardedDays: { default: 30, ...DAYS },
   auditDays: { default: 30, ...DAYS },
   idempotencyDays: { default: 7, ...DAYS },
   maxDeletes: { default: 10_000, min: 1, max: 1_000_000 },
-} as const satisfies Record<string, NumberBounds>;
+};
 
 const DAY_MS = 24 * 60 * 60 * 1000;
 

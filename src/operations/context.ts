@@ -3,10 +3,18 @@ import type { Clock } from "../core/clock.ts";
 import { OutboxError, printable } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Storage } from "../core/ports.ts";
+import { systemClock } from "../system/clock.ts";
+
+/** Of changes that can be tried out. */
+export interface ChangeOptions {
+  /** Say what would be done, change nothing. Default false. */
+  readonly dryRun?: boolean;
+}
 
 export interface OperationsContext {
   readonly storage: Storage;
-  readonly clock: Clock;
+  /** Default: the system's. */
+  readonly clock?: Clock;
   /** Default: silent. */
   readonly logger?: Logger;
   /** Numbers in [0, 1), for the ids of audit records. Default `Math.random`. */
@@ -39,8 +47,12 @@ function assertText(name: string, text: unknown, maxLength: number): void {
   }
 }
 
-export function nowIso(clock: Clock): string {
-  return new Date(clock.now()).toISOString();
+export function clockOf({ clock = systemClock }: Pick<OperationsContext, "clock">): Clock {
+  return clock;
+}
+
+export function nowIso(context: Pick<OperationsContext, "clock">): string {
+  return new Date(clockOf(context).now()).toISOString();
 }
 
 /** Throws `aborted` once the operation's signal has. */

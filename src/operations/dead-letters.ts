@@ -3,16 +3,15 @@ import { decodeDeadLetter, decodeDeadLetterSummary, errorGroup, type DeadLetter,
 import { OutboxError, printable } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
 import { eventBlobName } from "../core/names.ts";
-import { encodeOrderId, type OrderId } from "../core/order-id.ts";
+import { encodeOrderId, parseOrderId } from "../core/order-id.ts";
 import { decodePendingState, type Decision } from "../core/pending-event.ts";
 import { parseEventBlobName, type EventBlobName } from "./blob-name.ts";
 import type { OperationsContext } from "./context.ts";
-import type { DecisionTarget } from "./decide.ts";
 
 /** What is not set does not filter. */
 export interface DeadLetterFilter {
   readonly subscription?: string | undefined;
-  readonly orderId?: OrderId | undefined;
+  readonly orderId?: string | undefined;
   readonly id?: EventId | undefined;
   readonly type?: string | undefined;
   /** The reason contains this text, letters in any case. */
@@ -52,6 +51,7 @@ export interface DeadLetterListing {
 }
 
 export async function listDeadLetters({ storage }: OperationsContext, filter: DeadLetterFilter = {}): Promise<DeadLetterListing> {
+  if (filter.orderId !== undefined) parseOrderId(filter.orderId);
   const letters: ListedDeadLetter[] = [];
   const foreign: string[] = [];
   const prefix = filter.subscription === undefined ? "" : `${filter.subscription}/`;
@@ -79,9 +79,16 @@ export interface ShownDeadLetter {
   readonly decision?: Decision;
 }
 
+/** One event of one stream; what a listing tells of it will do. */
+export interface DeadLetterTarget {
+  readonly subscription: string;
+  readonly orderId: string;
+  readonly id: EventId;
+}
+
 /** Everything about one dead letter. Throws `not-found`, or `corrupt` for an index blob that is not ours. */
-export async function showDeadLetter({ storage }: OperationsContext, target: DecisionTarget): Promise<ShownDeadLetter> {
-  const name = eventBlobName(target.subscription, encodeOrderId(target.orderId), target.id);
+export async function showDeadLetter({ storage }: OperationsContext, target: DeadLetterTarget): Promise<ShownDeadLetter> {
+  const name = eventBlobName(target.subscription, encodeOrderId(parseOrderId(target.orderId)), target.id);
   const index = await storage.blobs.read("dead", name);
   if (index === undefined) {
     throw new OutboxError(

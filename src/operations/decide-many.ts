@@ -1,12 +1,11 @@
 /** Redrive and discard: of one order's waiting events, or of all dead letters that a filter finds (F4). */
 import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
-import { streamProgress } from "../core/explain.ts";
 import { eventBlobName } from "../core/names.ts";
-import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
-import { decodeProgress, NO_PROGRESS, type StreamProgress } from "../core/progress.ts";
+import { encodeOrderId, parseOrderId, type OrderKey } from "../core/order-id.ts";
+import { progressOfLease, streamProgress, type StreamProgress } from "../core/progress.ts";
 import { splitGhosts } from "../core/stream.ts";
-import { assertOperator, type OperationsContext, type Operator } from "./context.ts";
+import { assertOperator, type ChangeOptions, type OperationsContext, type Operator } from "./context.ts";
 import { listDeadLetters, type DeadLetterFilter, type ListedDeadLetter } from "./dead-letters.ts";
 import { decide, type DecisionAction, type DecisionResult, type DecisionTarget } from "./decide.ts";
 import { dismiss } from "./dismiss.ts";
@@ -15,9 +14,7 @@ import { listPendingStreams, type PendingEvent, type PendingStream } from "./pen
 import { redriveSkipped } from "./redrive-skipped.ts";
 import { tryWakeUp } from "./wake.ts";
 
-export interface DecideOptions {
-  /** Say what would be done, change nothing. Default false. */
-  readonly dryRun?: boolean;
+export interface DecideOptions extends ChangeOptions {
   /** Redrive dead letters that their stream has skipped too. They run after events that were committed later. Default false. */
   readonly outOfOrder?: boolean;
 }
@@ -25,14 +22,14 @@ export interface DecideOptions {
 export interface DecideManyOptions extends DecideOptions {
   /** How many decisions to record at most; those already decided don't count. At least 1; default: all. */
   readonly limit?: number;
-  /** Called after every dead letter. */
+  /** Called after every event that was looked at. */
   readonly onProgress?: (done: number, total: number) => void;
 }
 
 export interface DecideManyResult {
-  /** One for each dead letter that was looked at. */
+  /** One for each event that was looked at. */
   readonly results: readonly DecisionResult[];
-  /** Dead letters that match and were not looked at: the limit was reached, or the signal came. The same call goes on with them. */
+  /** Events that match and were not looked at: the limit was reached, the signal came, or an older one of the order failed. */
   readonly left: number;
 }
 
@@ -51,42 +48,22 @@ export async function decideMany(
   options: DecideManyOptions = {},
 ): Promise<DecideManyResult> {
   assertOperator(operator);
-  const { limit = Number.POSITIVE_INFINITY, onProgress } = options;
-  // Whether a letter counts is known once it is decided, so with a limit there is one after another.
-  const lanes = limit === Number.POSITIVE_INFINITY ? LANES : 1;
-  if (!(limit >= 1)) throw new OutboxError("invalid-option", `limit is ${limit}: at least 1 is needed`);
+  assertLimit(options);
   const { letters } = await listDeadLetters(context, filter);
-  const results: DecisionResult[] = [];
-  let decided = 0;
-  const ofOrder = async (own: readonly ListedDeadLetter[]): Promise<void> => {
-    let wake = false;
-    try {
-      for (const letter of own) {
-        if (context.signal?.aborted === true || decided >= limit) return;
-        const result = await decideOrTell(context, letter, action, operator, options);
-        if (isDecided(result)) decided += 1;
-        wake ||= needsWakeUp(result, action);
-        results.push(result);
-        onProgress?.(results.length, letters.length);
-        if (result.outcome === "failed") return;
-      }
-    } finally {
-      if (wake) await tryWakeUp(context, own[0]!.orderId);
-    }
-  };
-  await inLanes(Map.groupBy(letters, ({ order }) => order).values(), lanes, ofOrder);
-  return { results, left: letters.length - results.length };
+  const turns = letters.map((letter) => letterTurn(context, letter, action, operator, options));
+  return decideAll(context, action, [...Map.groupBy(turns, ({ target }) => target.orderId).values()], options);
 }
 
 export interface OrderFilter {
-  readonly orderId: OrderId;
+  readonly orderId: string;
   readonly subscription?: string | undefined;
   readonly id?: EventId | undefined;
 }
 
 /**
  * Decides about what waits in one order: heads that are blocked or (redrive: "retry now") parked, and dead letters that their streams have
- * passed. A head that is parked or pending is discarded only if its event id is given: that of a handler that never ends, for example.
+ * passed. A head that is parked or pending is discarded only if its event id is given: that of a handler that never ends, for example. One
+ * that can't be decided is told, and the others are decided.
  *
  * @throws `not-found` if nothing of the order waits
  */
@@ -98,13 +75,14 @@ export async function decideOrder(
   options: DecideOptions = {},
 ): Promise<readonly DecisionResult[]> {
   assertOperator(operator);
-  const { orderId, subscription, id } = filter;
+  const { subscription, id } = filter;
+  const orderId = parseOrderId(filter.orderId);
   const [streams, { letters }] = await Promise.all([
     listUnfinished(context, subscription, encodeOrderId(orderId)),
     listDeadLetters(context, filter),
   ]);
   const listed = new Set(letters.map((letter) => `${letter.subscription}/${letter.id}`));
-  const results: DecisionResult[] = [];
+  const turns: Turn[] = [];
   for (const { subscription: name, events } of streams) {
     const event = id === undefined ? events[0] : events.find((pending) => pending.id === id);
     if (event === undefined) continue;
@@ -112,19 +90,36 @@ export async function decideOrder(
     const status = event.state?.status;
     const isMeant = action === "redrive" ? status !== "pending" : status !== "pending" && status !== "parked";
     if (id === undefined && !isMeant && !listed.has(`${name}/${event.id}`)) continue;
-    results.push(await decide(context, { subscription: name, orderId, id: event.id }, action, operator, options));
+    const target: DecisionTarget = { subscription: name, orderId, id: event.id };
+    turns.push({ target, decideIt: () => decide(context, target, action, operator, options) });
   }
   const pending = new Set(streams.flatMap(({ subscription: name, events }) => events.map((event) => `${name}/${event.id}`)));
   const passed = letters.filter((letter) => !pending.has(`${letter.subscription}/${letter.id}`));
-  for (const letter of passed) results.push(await decideLetter(context, letter, action, operator, options));
-  if (results.length === 0) {
+  turns.push(...passed.map((letter) => letterTurn(context, letter, action, operator, options)));
+  if (turns.length === 0) {
     const where = subscription === undefined ? "" : ` for ${printable(subscription)}`;
-    const hint = action === "discard" && id === undefined ? "; a failed or pending event is discarded only when --event names it" : "";
-    throw new OutboxError("not-found", `nothing of order ${printable(orderId)} waits for a decision${where}${hint}`);
+    const hint =
+      action === "discard" && id === undefined
+        ? "; a failed or pending event is discarded only when --event names it, or with --pending"
+        : "";
+    throw new OutboxError(
+      "not-found",
+      `nothing of order ${printable(orderId)} waits for a decision${where}${hint}; \`ordered-outbox explain\` tells what it waits for`,
+    );
   }
-  if (results.some((result) => needsWakeUp(result, action))) await tryWakeUp(context, orderId);
+  const results: DecisionResult[] = [];
+  // Streams are independent of each other: what is wrong with one keeps none of the others (G4).
+  await decideInTurn(context, action, turns, { goesOn: () => true, onResult: (result) => void results.push(result) });
   return results;
 }
+
+export interface PendingFilter {
+  readonly subscription: string;
+  /** Undefined: all orders. */
+  readonly orderId?: string | undefined;
+}
+
+export type DiscardPendingOptions = Omit<DecideManyOptions, "outOfOrder">;
 
 /**
  * Discards all pending events of a subscription, the oldest first in each order: of one that is gone from the code (F10). The worker carries
@@ -132,37 +127,78 @@ export async function decideOrder(
  */
 export async function discardPending(
   context: OperationsContext,
-  filter: { readonly subscription: string; readonly orderId?: OrderId | undefined },
+  filter: PendingFilter,
   operator: Operator,
-  options: Omit<DecideManyOptions, "outOfOrder"> = {},
+  options: DiscardPendingOptions = {},
 ): Promise<DecideManyResult> {
   assertOperator(operator);
-  const { limit = Number.POSITIVE_INFINITY, onProgress } = options;
-  if (!(limit >= 1)) throw new OutboxError("invalid-option", `limit is ${limit}: at least 1 is needed`);
+  assertLimit(options);
   const { subscription, orderId } = filter;
-  const order = orderId === undefined ? undefined : encodeOrderId(orderId);
+  const order = orderId === undefined ? undefined : encodeOrderId(parseOrderId(orderId));
   const streams = await listUnfinished(context, subscription, order);
-  const total = streams.reduce((sum, { events }) => sum + events.length, 0);
+  const turns = streams.map((stream) =>
+    stream.events.map(({ id }): Turn => {
+      const target: DecisionTarget = { subscription, orderId: stream.orderId, id };
+      return { target, decideIt: () => decide(context, target, "discard", operator, { ...options, anyPlace: true }) };
+    }),
+  );
+  return decideAll(context, "discard", turns, options);
+}
+
+function assertLimit({ limit }: DecideManyOptions): void {
+  if (limit !== undefined && !(limit >= 1)) throw new OutboxError("invalid-option", `limit is ${limit}: at least 1 is needed`);
+}
+
+/** One event, and how it is decided. */
+interface Turn {
+  readonly target: DecisionTarget;
+  readonly decideIt: () => Promise<DecisionResult>;
+}
+
+/** @param orders the events of each order, oldest first */
+async function decideAll(
+  context: OperationsContext,
+  action: DecisionAction,
+  orders: readonly (readonly Turn[])[],
+  { limit = Number.POSITIVE_INFINITY, onProgress }: DecideManyOptions,
+): Promise<DecideManyResult> {
+  const total = orders.reduce((sum, turns) => sum + turns.length, 0);
   const results: DecisionResult[] = [];
   let decided = 0;
-  await inLanes(streams, limit === Number.POSITIVE_INFINITY ? LANES : 1, async (stream) => {
-    let wake = false;
-    try {
-      for (const { id } of stream.events) {
-        if (context.signal?.aborted === true || decided >= limit) return;
-        const target: DecisionTarget = { subscription, orderId: stream.orderId, id };
-        const result = await orTell(target, () => decide(context, target, "discard", operator, { ...options, anyPlace: true }));
+  // Whether a letter counts is known once it is decided, so with a limit there is one after another.
+  await inLanes(orders, limit === Number.POSITIVE_INFINITY ? LANES : 1, async (turns) => {
+    let failed = false;
+    await decideInTurn(context, action, turns, {
+      goesOn: () => !failed && context.signal?.aborted !== true && decided < limit,
+      onResult: (result) => {
         if (isDecided(result)) decided += 1;
-        wake ||= needsWakeUp(result, "discard");
+        failed = result.outcome === "failed";
         results.push(result);
         onProgress?.(results.length, total);
-        if (result.outcome === "failed") return;
-      }
-    } finally {
-      if (wake) await tryWakeUp(context, stream.orderId);
-    }
+      },
+    });
   });
   return { results, left: total - results.length };
+}
+
+/** One after another, all of one order. However it ends, the order is woken for what is decided by then. */
+async function decideInTurn(
+  context: OperationsContext,
+  action: DecisionAction,
+  turns: readonly Turn[],
+  { goesOn, onResult }: { readonly goesOn: () => boolean; readonly onResult: (result: DecisionResult) => void },
+): Promise<void> {
+  let wake = false;
+  try {
+    for (const { target, decideIt } of turns) {
+      if (!goesOn()) return;
+      const result = await orTell(target, decideIt);
+      wake ||= needsWakeUp(result, action);
+      onResult(result);
+    }
+  } finally {
+    if (wake) await tryWakeUp(context, turns[0]!.target.orderId);
+  }
 }
 
 interface UnfinishedStream extends Omit<PendingStream, "events"> {
@@ -183,19 +219,18 @@ async function listUnfinished(
 }
 
 async function progressOf(context: OperationsContext, subscription: string, order: OrderKey): Promise<StreamProgress> {
-  const lease = await context.storage.leases.read(order);
-  return streamProgress(lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata), subscription);
+  return streamProgress(progressOfLease(await context.storage.leases.read(order)), subscription);
 }
 
-function decideOrTell(
+function letterTurn(
   context: OperationsContext,
   letter: ListedDeadLetter,
   action: DecisionAction,
   operator: Operator,
   options: DecideOptions,
-): Promise<DecisionResult> {
+): Turn {
   const { subscription, orderId, id } = letter;
-  return orTell({ subscription, orderId, id }, () => decideLetter(context, letter, action, operator, options));
+  return { target: { subscription, orderId, id }, decideIt: () => decideLetter(context, letter, action, operator, options) };
 }
 
 /** What is wrong with one event must not keep the others from being decided. */

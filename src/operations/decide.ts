@@ -4,20 +4,12 @@
  */
 import { isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
-import { streamProgress } from "../core/explain.ts";
 import { decodeMetadataText } from "../core/metadata-text.ts";
 import { eventBlobName } from "../core/names.ts";
 import { encodeOrderId, type OrderId } from "../core/order-id.ts";
-import {
-  decodePendingState,
-  encodeDecision,
-  encodePendingState,
-  freshState,
-  type Decision,
-  type PendingState,
-} from "../core/pending-event.ts";
+import { decodePendingState, encodePendingState, isSameDecision, type Decision, type PendingState } from "../core/pending-event.ts";
 import type { Etag, Metadata } from "../core/ports.ts";
-import { decodeProgress, NO_PROGRESS } from "../core/progress.ts";
+import { progressOfLease, streamProgress } from "../core/progress.ts";
 import { splitGhosts } from "../core/stream.ts";
 import { audited } from "./audit-log.ts";
 import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
@@ -86,7 +78,7 @@ export async function decide(
   const { anyPlace = false } = options;
   const found = await inspect(context, target, action, anyPlace);
   if ("outcome" in found) return found;
-  const decision: Decision = { action, actor: operator.actor, reason: operator.reason, at: nowIso(context.clock) };
+  const decision: Decision = { action, actor: operator.actor, reason: operator.reason, at: nowIso(context) };
   if (options.dryRun === true) return { ...target, outcome: "would-record", message: `would be recorded: ${action}`, decision };
   const { sequence } = found.state;
   const { subscription, orderId, id } = target;
@@ -107,7 +99,8 @@ async function record(
   let cause: unknown;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     // A write that got no answer may have happened: the decision that is there now may be this one.
-    if ("outcome" in found) return found.decision !== undefined && isSame(found.decision, decision) ? recorded(target, decision) : found;
+    if ("outcome" in found)
+      return found.decision !== undefined && isSameDecision(found.decision, decision) ? recorded(target, decision) : found;
     try {
       await context.storage.blobs.writeMetadata("events", name, encodePendingState({ ...found.state, decision }), found.etag);
       return recorded(target, decision);
@@ -154,8 +147,7 @@ async function inspect(
 async function headOf(context: OperationsContext, { subscription, orderId }: DecisionTarget): Promise<EventId | undefined> {
   const order = encodeOrderId(orderId);
   const { streams } = await listPendingStreams(context, { subscription, order });
-  const lease = await context.storage.leases.read(order);
-  const progress = lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata);
+  const progress = progressOfLease(await context.storage.leases.read(order));
   return splitGhosts(streams[0]?.events ?? [], streamProgress(progress, subscription)).pending[0]?.id;
 }
 
@@ -173,12 +165,6 @@ function recorded(target: DecisionTarget, decision: Decision): DecisionResult {
 
 function decidedText({ action, actor, at, reason }: Decision): string {
   return `${printable(actor)} decided at ${printable(at)} to ${action} it: ${printable(reason)}`;
-}
-
-/** As far as the metadata has room for it. */
-function isSame(stored: Decision, own: Decision): boolean {
-  const kept = decodePendingState({ ...encodePendingState(freshState(1, 0)), ...encodeDecision(own) })?.decision;
-  return kept?.action === stored.action && kept.at === stored.at && kept.actor === stored.actor && kept.reason === stored.reason;
 }
 
 function blobName({ subscription, orderId, id }: DecisionTarget): string {

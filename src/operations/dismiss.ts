@@ -1,5 +1,5 @@
 /** Taking a dead letter off the list that its stream has passed: skipped, or finished by a worker that died before it tidied up. */
-import type { OperationsContext, Operator } from "./context.ts";
+import type { ChangeOptions, OperationsContext, Operator } from "./context.ts";
 import type { ListedDeadLetter } from "./dead-letters.ts";
 import type { DecisionResult } from "./decide.ts";
 import { PassedLetter } from "./passed-letter.ts";
@@ -11,7 +11,7 @@ export async function dismiss(
   context: OperationsContext,
   listed: ListedDeadLetter,
   operator: Operator,
-  options: { readonly dryRun?: boolean } = {},
+  options: ChangeOptions = {},
 ): Promise<DecisionResult> {
   const letter = new PassedLetter(context, listed, "discard", operator);
   const { name } = letter;

@@ -20,7 +20,7 @@ export type FindingKind =
   | "progress-unreadable"
   /** Older events were removed from the archive, as retention does. */
   | "retention"
-  /** A worker was at the order: what it may have been moving was not judged. */
+  /** A worker is at the order, or died there and left something for the next one: what it may have been moving was not judged. */
   | "moving";
 
 export interface Finding {

@@ -3,6 +3,7 @@ import { decodeDeadLetterSummary, type DeadLetterSummary } from "../core/dead-le
 import type { EventId } from "../core/event-id.ts";
 import { decodeMetadataText, decodeWhole } from "../core/metadata-text.ts";
 import { eventIdOfBlob, streamPrefix, UNROUTED } from "../core/names.ts";
+import type { Decision } from "../core/pending-event.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import type { OperationsContext } from "./context.ts";
 
@@ -17,6 +18,8 @@ export interface ArchivedEvent {
   readonly outcome: Outcome;
   /** ISO 8601. */
   readonly finishedAt: string | undefined;
+  /** What an operator made of it; undefined if nobody decided. */
+  readonly decided?: Decision["action"];
   readonly decidedBy?: string;
   readonly decisionReason?: string;
 }
@@ -55,7 +58,7 @@ export async function listFinished({ storage }: OperationsContext, subscription:
 function archivedEvent(id: EventId, metadata: Readonly<Record<string, string>>): ArchivedEvent | undefined {
   const sequence = decodeWhole(metadata["sequence"]);
   if (sequence === undefined || sequence < 1) return undefined;
-  const { outcome, finishedat, decidedby, decisionreason } = metadata;
+  const { outcome, finishedat, decision, decidedby, decisionreason } = metadata;
   return {
     id,
     sequence,
@@ -63,7 +66,9 @@ function archivedEvent(id: EventId, metadata: Readonly<Record<string, string>>):
     attempts: decodeWhole(metadata["attempts"]) ?? 0,
     outcome: OUTCOMES.find((each) => each === outcome) ?? "handled",
     finishedAt: finishedat,
-    ...(decidedby === undefined ? {} : { decidedBy: decodeMetadataText(decidedby) }),
+    ...(decidedby === undefined
+      ? {}
+      : { decided: decision === "redrive" ? ("redrive" as const) : ("discard" as const), decidedBy: decodeMetadataText(decidedby) }),
     ...(decisionreason === undefined ? {} : { decisionReason: decodeMetadataText(decisionreason) }),
   };
 }

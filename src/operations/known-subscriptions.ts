@@ -9,13 +9,15 @@ import { decodeProgress } from "../core/progress.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import type { OperationsContext } from "./context.ts";
 import { inLanes } from "./lanes.ts";
-import { listPauses } from "./pauses.ts";
+import { listPauses } from "./list-pauses.ts";
 
 const CONTAINERS = ["events", "dead", "archive"] as const satisfies readonly Container[];
 /** Names looked at in each container to tell what there is, once the wanted name is not found. */
 const MAX_NAMES = 5_000;
 /** Orders whose progress is looked at then. */
 const MAX_ORDERS = 1_000;
+/** Pages of the table that are read to find them: the service may look through a page's worth of other rows and return none. */
+const MAX_PAGES = 200;
 const LANES = 16;
 
 /**
@@ -31,7 +33,7 @@ export async function assertKnownSubscription(context: OperationsContext, subscr
   if (known.has(subscription)) return;
   for (const container of CONTAINERS) await addFromNames(context, container, known);
   const names = known.size === 0 ? "none is known" : `known are ${[...known].sort().join(", ")}`;
-  const where = complete ? "progress" : `progress of the first ${MAX_ORDERS} orders`;
+  const where = complete ? "progress" : "progress of the orders looked at";
   throw new OutboxError("not-found", `no event, dead letter or ${where} names a subscription ${printable(subscription)}: ${names}`);
 }
 
@@ -43,7 +45,15 @@ async function hasAny({ storage }: OperationsContext, container: Container, pref
 /** False if there are more orders than were looked at. */
 async function addFromProgress(context: OperationsContext, known: Set<string>): Promise<boolean> {
   const { orders, leases } = context.storage;
-  const { orders: found, next } = await orders.scanOrders(undefined, 1);
+  const found: OrderKey[] = [];
+  let next: string | undefined;
+  let pages = 0;
+  // A page may be empty although there are more (W10).
+  do {
+    const page = await orders.scanOrders(next, 1);
+    found.push(...page.orders);
+    ({ next } = page);
+  } while (next !== undefined && found.length < MAX_ORDERS && ++pages < MAX_PAGES);
   await inLanes(found.slice(0, MAX_ORDERS), LANES, async (order: OrderKey) => {
     const lease = await leases.read(order);
     if (lease === undefined) return;

@@ -2,7 +2,7 @@
 import { UNROUTED } from "../core/names.ts";
 import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, OrderAndOutbox } from "../core/ports.ts";
-import { decodeProgress, NO_PROGRESS, type Progress } from "../core/progress.ts";
+import { progressOfLease, type Progress } from "../core/progress.ts";
 import type { OperationsContext } from "./context.ts";
 import { listPendingStreams, type PendingListing, type PendingStream } from "./pending-streams.ts";
 
@@ -48,16 +48,12 @@ export async function gatherOrder<Finished>(
     const before = await leases.read(order);
     const found = await orders.readOutbox(order);
     const { streams, foreign } = await listPending();
-    const names = new Set([UNROUTED, ...streams.map(({ subscription }) => subscription), ...Object.keys(progressOf(before).streams)]);
+    const names = new Set([UNROUTED, ...streams.map(({ subscription }) => subscription), ...Object.keys(progressOfLease(before).streams)]);
     const finished = await readFinished([...names].sort(), order);
     const lease = await leases.read(order);
     const settled = before?.etag === lease?.etag && lease?.state !== "taken";
     if (settled || lease?.state === "taken" || tries === MAX_TRIES) {
-      return { orderId, order, found, streams, foreign, finished, lease, progress: progressOf(lease), settled };
+      return { orderId, order, found, streams, foreign, finished, lease, progress: progressOfLease(lease), settled };
     }
   }
-}
-
-function progressOf(lease: LeaseBlob | undefined): Progress {
-  return lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata);
 }

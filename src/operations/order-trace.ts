@@ -1,5 +1,6 @@
 /** Is there such an order? */
-import { isOutboxError, OutboxError, printable } from "../core/errors.ts";
+import { isOutboxError, OutboxError } from "../core/errors.ts";
+import { unknownOrderText } from "../core/explain.ts";
 import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import type { OrdersTable } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
@@ -7,10 +8,7 @@ import type { OperationsContext } from "./context.ts";
 
 /** What is said of an order that nothing in storage speaks of. */
 export function unknownOrder(orderId: OrderId): OutboxError {
-  return new OutboxError(
-    "not-found",
-    `order-unknown: there is no order ${printable(orderId)}, and no trace of one: check the id, the account and the prefix`,
-  );
+  return new OutboxError("not-found", unknownOrderText(orderId));
 }
 
 /**

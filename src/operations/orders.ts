@@ -2,17 +2,23 @@
  * The orders that have something pending or not relayed, from one listing of `events/`, a bounded look through the table (see unrelayed.ts)
  * and a read of each listed order's lease.
  */
+import { isOutboxError } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { Decision, PendingState } from "../core/pending-event.ts";
 import type { LeaseBlob } from "../core/ports.ts";
+import { NEW_STREAM, progressOfLease, streamProgress, type StreamProgress } from "../core/progress.ts";
+import { splitGhosts } from "../core/stream.ts";
 import type { OperationsContext } from "./context.ts";
 import { inLanes } from "./lanes.ts";
 import { listPendingStreams, type PendingStream } from "./pending-streams.ts";
 import { listUnrelayed, type UnrelayedListing, type UnrelayedOrder } from "./unrelayed.ts";
 
-/** `unrelayed`: committed, and still in the outbox of its order. */
-export type HeadState = PendingState["status"] | "unrelayed";
+/**
+ * `unrelayed`: committed, and still in the outbox of its order. `missing`: an event before it is missing, so it does not run (W3); a stream
+ * that has lost all its events is not listed, `verify` finds it.
+ */
+export type HeadState = PendingState["status"] | "unrelayed" | "missing";
 
 export interface OrderHead {
   readonly id: EventId;
@@ -60,31 +66,36 @@ const LEASE_LANES = 16;
 export async function listOrders(context: OperationsContext, filter: OrderListFilter = {}): Promise<OrderListing> {
   const [wanted, unrelayed] = await Promise.all([pendingOf(context, filter), unrelayedOf(context, filter)]);
   const orders = [...new Set([...wanted, ...unrelayed.orders].map(({ order }) => order))];
-  const states = await inLanes(orders, LEASE_LANES, async (order) => (await context.storage.leases.read(order))?.state ?? "none");
-  const leases = new Map<OrderKey, ListedOrder["lease"]>(orders.map((order, index) => [order, states[index]!]));
+  const read = await inLanes(orders, LEASE_LANES, (order) => context.storage.leases.read(order));
+  const blobs = new Map<OrderKey, LeaseBlob | undefined>(orders.map((order, index) => [order, read[index]]));
   const listed = [
-    ...wanted.map((stream) => ({
-      orderId: stream.orderId,
-      subscription: stream.subscription,
-      backlog: stream.events.length,
-      head: headOf(stream),
-      lease: leases.get(stream.order)!,
-    })),
+    ...wanted
+      .flatMap((each) => unfinished(each, blobs.get(each.order)) ?? [])
+      .map((stream) => ({
+        orderId: stream.orderId,
+        subscription: stream.subscription,
+        backlog: stream.events.length,
+        head: headOf(stream, blobs.get(stream.order)),
+        lease: blobs.get(stream.order)?.state ?? ("none" as const),
+      })),
     ...unrelayed.orders.map((own) => ({
       orderId: own.orderId,
       subscription: undefined,
       backlog: own.events,
       head: unrelayedHead(own),
-      lease: leases.get(own.order)!,
+      lease: blobs.get(own.order)?.state ?? ("none" as const),
     })),
   ];
-  return { orders: listed.sort((a, b) => b.head.ageSeconds - a.head.ageSeconds), complete: unrelayed.complete };
+  const shown = listed.filter(({ head }) => filter.state === undefined || head.state === filter.state);
+  return { orders: shown.sort((a, b) => b.head.ageSeconds - a.head.ageSeconds), complete: unrelayed.complete };
 }
 
 async function pendingOf(context: OperationsContext, { state, subscription }: OrderListFilter): Promise<readonly PendingStream[]> {
   if (state === "unrelayed") return [];
   const { streams } = await listPendingStreams(context, { subscription });
-  return streams.filter(({ events }) => state === undefined || events[0].state?.status === state);
+  return streams.filter(
+    ({ events }) => state === undefined || state === "missing" || events.some((event) => event.state?.status === state),
+  );
 }
 
 async function unrelayedOf(context: OperationsContext, { state, subscription, maxPages }: OrderListFilter): Promise<UnrelayedListing> {
@@ -96,15 +107,38 @@ function unrelayedHead({ id, ageMs }: UnrelayedOrder): OrderHead {
   return { id, sequence: undefined, ageSeconds: Math.floor(ageMs / 1000), state: "unrelayed", attempts: 0 };
 }
 
-function headOf({ events: [{ id, ageMs, state }] }: PendingStream): OrderHead {
+function headOf({ subscription, events: [{ id, ageMs, state }] }: PendingStream, lease: LeaseBlob | undefined): OrderHead {
   return {
     id,
     sequence: state?.sequence,
     ageSeconds: Math.floor(ageMs / 1000),
-    state: state?.status,
+    state: state !== undefined && isBehindGap(subscription, state, lease) ? "missing" : state?.status,
     attempts: state?.attempts ?? 0,
     ...(state?.status === "parked" ? { nextAttemptAt: new Date(state.nextAttemptMs).toISOString() } : {}),
     ...(state?.lastError === undefined ? {} : { lastError: state.lastError }),
     ...(state?.decision === undefined ? {} : { decision: state.decision }),
   };
+}
+
+/** Without what the progress has passed: a dead worker left that, and the next one clears it away (W2). Undefined if nothing else is there. */
+function unfinished(stream: PendingStream, lease: LeaseBlob | undefined): PendingStream | undefined {
+  const [head, ...rest] = splitGhosts(stream.events, progressOf(stream.subscription, lease) ?? NEW_STREAM).pending;
+  return head && { ...stream, events: [head, ...rest] };
+}
+
+/** Undefined if it can't be read: what is wrong with it is for `verify` to say. */
+function progressOf(subscription: string, lease: LeaseBlob | undefined): StreamProgress | undefined {
+  try {
+    return streamProgress(progressOfLease(lease), subscription);
+  } catch (error) {
+    if (!isOutboxError(error, "corrupt")) throw error;
+    return undefined;
+  }
+}
+
+/** Is an event before this head missing? While a worker moves the order nothing is said to be missing. */
+function isBehindGap(subscription: string, { previous }: PendingState, lease: LeaseBlob | undefined): boolean {
+  if (lease?.state === "taken") return false;
+  const progress = progressOf(subscription, lease);
+  return progress !== undefined && previous > progress.sequence;
 }

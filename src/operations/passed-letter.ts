@@ -1,11 +1,11 @@
 /** A dead letter that its stream has passed: what discarding it and redriving it have in common (F4). */
 import { printable } from "../core/errors.ts";
 import { eventBlobName } from "../core/names.ts";
-import type { Decision } from "../core/pending-event.ts";
+import { isSameDecision, type Decision } from "../core/pending-event.ts";
 import type { BlobContent } from "../core/ports.ts";
 import { audited } from "./audit-log.ts";
 import { claimArchived } from "./claim.ts";
-import { nowIso, type OperationsContext, type Operator } from "./context.ts";
+import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
 import type { ListedDeadLetter } from "./dead-letters.ts";
 import type { DecisionAction, DecisionResult, DecisionTarget } from "./decide.ts";
 
@@ -18,13 +18,15 @@ export class PassedLetter {
   readonly #context: OperationsContext;
   readonly #wanted: Decision;
 
+  /** Throws `invalid-option` for an operator without name or reason. */
   constructor(context: OperationsContext, letter: ListedDeadLetter, action: DecisionAction, operator: Operator) {
+    assertOperator(operator);
     const { subscription, orderId, order, id, sequence } = letter;
     this.target = { subscription, orderId, id };
     this.name = eventBlobName(subscription, order, id);
     this.sequence = sequence;
     this.#context = context;
-    this.#wanted = { action, ...operator, at: nowIso(context.clock) };
+    this.#wanted = { action, ...operator, at: nowIso(context) };
   }
 
   result(outcome: DecisionResult["outcome"], message: string): DecisionResult {
@@ -45,7 +47,7 @@ export class PassedLetter {
   }
 
   isOwn(claim: Decision): boolean {
-    return claim.at === this.#wanted.at && claim.actor === this.#wanted.actor;
+    return isSameDecision(claim, this.#wanted);
   }
 
   /** What somebody else made of it. */

@@ -4,6 +4,7 @@ import type { EventId } from "../core/event-id.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { decodePendingState, type PendingState } from "../core/pending-event.ts";
 import type { Etag } from "../core/ports.ts";
+import { systemClock } from "../system/clock.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import type { OperationsContext } from "./context.ts";
 
@@ -37,7 +38,7 @@ export interface PendingListing {
  *   is named too, because blob names begin with the subscription.
  */
 export async function listPendingStreams(
-  { storage, clock }: OperationsContext,
+  { storage, clock = systemClock }: OperationsContext,
   filter: { readonly subscription?: string | undefined; readonly order?: OrderKey | undefined } = {},
 ): Promise<PendingListing> {
   const { subscription, order } = filter;

@@ -55,10 +55,10 @@ export interface Reconciler {
 
 const LANES = 16;
 
-export const RECONCILE_BOUNDS = {
+export const RECONCILE_BOUNDS: Readonly<Record<"safetyDelayMs" | "maxPages", NumberBounds>> = {
   safetyDelayMs: { default: 60_000, min: 0, max: 86_400_000 },
   maxPages: { default: 10, min: 1, max: 10_000 },
-} as const satisfies Record<string, NumberBounds>;
+};
 
 /** @throws `invalid-option` */
 export function createReconciler(options: ReconcilerOptions): Reconciler {

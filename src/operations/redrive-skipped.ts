@@ -2,7 +2,7 @@
 import { OutboxError, printable } from "../core/errors.ts";
 import { decodeEventBytes } from "../core/event.ts";
 import { appendReplay } from "./append-replay.ts";
-import type { OperationsContext, Operator } from "./context.ts";
+import type { ChangeOptions, OperationsContext, Operator } from "./context.ts";
 import type { ListedDeadLetter } from "./dead-letters.ts";
 import type { DecisionResult } from "./decide.ts";
 import { PassedLetter } from "./passed-letter.ts";
@@ -18,7 +18,7 @@ export async function redriveSkipped(
   context: OperationsContext,
   listed: ListedDeadLetter,
   operator: Operator,
-  options: { readonly dryRun?: boolean } = {},
+  options: ChangeOptions = {},
 ): Promise<DecisionResult> {
   const letter = new PassedLetter(context, listed, "redrive", operator);
   const { subscription, orderId, id } = letter.target;

@@ -3,11 +3,11 @@ import { isOutboxError } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
 import type { EventId } from "../core/event-id.ts";
 import { eventBlobName, UNROUTED } from "../core/names.ts";
-import type { OrderId, OrderKey } from "../core/order-id.ts";
+import { parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, OutboxEntity } from "../core/ports.ts";
 import type { OperationsContext } from "./context.ts";
 import { listFinished } from "./finished-events.ts";
-import { heldSince } from "./held-since.ts";
+import { holderOf } from "./holder.ts";
 import { inLanes } from "./lanes.ts";
 import { gatherOrder } from "./order-facts.ts";
 import { timelineOf, type TimelineEntry } from "./timeline.ts";
@@ -17,6 +17,10 @@ export interface ShownEvent extends TimelineEntry {
   readonly type: string | undefined;
   /** When it happened, ISO 8601, by the producer. */
   readonly occurredAt: string | undefined;
+  /** Of an event that was redriven out of order: the new event that it was committed again as, if it was read. */
+  readonly redrivenAs?: { readonly id: EventId; readonly sequence: number };
+  /** Of such a new event: the one that it repeats. */
+  readonly redriveOf?: { readonly id: EventId; readonly sequence: number | undefined };
 }
 
 export interface ShownOrder {
@@ -29,6 +33,8 @@ export interface ShownOrder {
   readonly lease: LeaseBlob["state"] | "none";
   /** ISO 8601, by the worker's clock; only while the lease is taken and its holder has left its mark. */
   readonly heldSince?: string;
+  /** Host and process id of the holder, told with {@link heldSince}. */
+  readonly heldBy?: string;
   /** Last finished sequence of each subscription that has finished any. */
   readonly progress: Readonly<Record<string, number>>;
   /** In commit order. Events that retention has removed from the archive are not in here. */
@@ -40,22 +46,39 @@ const MAX_READS = 500;
 const LANES = 8;
 
 /** Costs one listing of `events/`, two small ones a subscription, and one read an event, at most {@link MAX_READS}. */
-export async function showOrder(context: OperationsContext, orderId: OrderId): Promise<ShownOrder> {
+export async function showOrder(context: OperationsContext, rawOrderId: string): Promise<ShownOrder> {
+  const orderId = parseOrderId(rawOrderId);
   const gathered = await gatherOrder(context, orderId, {
     readFinished: (subscriptions, order) => inLanes(subscriptions, LANES, (subscription) => listFinished(context, subscription, order)),
   });
   const { order, found, lease, progress } = gathered;
   const timeline = timelineOf(gathered);
-  const sinceMs = await heldSince(context, order, lease);
+  const holder = await holderOf(context, order, lease);
   const events = await readEvents(context, order, found.outbox, timeline);
   return {
     orderId,
     sequence: found.order?.sequence,
     deleted: found.order !== undefined && found.order.state === undefined,
     lease: lease?.state ?? "none",
-    ...(sinceMs === undefined ? {} : { heldSince: new Date(sinceMs).toISOString() }),
+    ...(holder === undefined ? {} : { heldSince: new Date(holder.sinceMs).toISOString() }),
+    ...(holder?.process === undefined ? {} : { heldBy: holder.process }),
     progress: Object.fromEntries(Object.entries(progress.streams).map(([name, { sequence }]) => [name, sequence])),
-    timeline: timeline.map((entry) => ({ ...entry, type: events.get(entry.id)?.type, occurredAt: events.get(entry.id)?.time })),
+    timeline: timeline.map((entry) => shownEvent(entry, events)),
+  };
+}
+
+function shownEvent(entry: TimelineEntry, events: ReadonlyMap<EventId, StoredEvent>): ShownEvent {
+  const event = entry.id && events.get(entry.id);
+  const replay =
+    entry.state === "Redriven"
+      ? [...events.values()].find(({ replayOf, replayFor }) => replayOf === entry.id && replayFor === entry.subscription)
+      : undefined;
+  return {
+    ...entry,
+    type: event?.type,
+    occurredAt: event?.time,
+    ...(replay === undefined ? {} : { redrivenAs: { id: replay.id, sequence: replay.sequence } }),
+    ...(event?.replayOf === undefined ? {} : { redriveOf: { id: event.replayOf, sequence: events.get(event.replayOf)?.sequence } }),
   };
 }
 
@@ -66,7 +89,8 @@ async function readEvents(
   outbox: readonly OutboxEntity[],
   timeline: readonly TimelineEntry[],
 ): Promise<ReadonlyMap<EventId, StoredEvent>> {
-  const places = new Map(timeline.map(({ id, subscription }) => [id, subscription]));
+  const there = timeline.filter(({ state }) => state !== "Missing");
+  const places = new Map(there.flatMap(({ id, subscription }) => (id === undefined ? [] : [[id, subscription] as const])));
   const newest = [...places].slice(-MAX_READS);
   const entities = new Map(outbox.map((entity) => [entity.id, entity]));
   const events = new Map<EventId, StoredEvent>();

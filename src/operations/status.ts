@@ -2,23 +2,23 @@
  * How much waits where: one listing of `events/`, one of `dead/`, one range of the table, and a bounded look through the whole table for what
  * is not relayed. O(pending + dead) but for that look, which may be left out; see unrelayed.ts.
  */
-import { parseEventBlobName } from "./blob-name.ts";
-import type { OperationsContext } from "./context.ts";
-import { listPauses } from "./pauses.ts";
-import { listPendingStreams } from "./pending-streams.ts";
+import type { Pause } from "../core/controls.ts";
+import { clockOf, type OperationsContext } from "./context.ts";
+import { readFigures } from "./figures.ts";
+import { listPauses } from "./list-pauses.ts";
 import { listUnrelayed, type UnrelayedListing } from "./unrelayed.ts";
 
 export interface SubscriptionStatus {
   readonly subscription: string;
-  /** Events that are relayed and not finished; parked and blocked ones are among them. What is still in an order's outbox is told by {@link Status.unrelayed}. */
+  /** Events that have a pending blob; parked and blocked ones are among them, and for a short while a finished one that a dead worker left. What is still in an order's outbox is told by {@link Status.unrelayed}. */
   readonly pending: number;
   /** Orders that the pending events belong to. */
   readonly orders: number;
   /** How long the oldest pending event has waited, in whole seconds; undefined without any. */
   readonly oldestAgeSeconds: number | undefined;
-  /** Orders whose head waits for its next attempt. */
+  /** Orders whose head waits for its next attempt, and no decision is recorded on it. */
   readonly parked: number;
-  /** Orders whose head is a dead letter that waits for a human. */
+  /** Orders whose head is a dead letter that waits for a human: no decision is recorded on it. */
   readonly blocked: number;
   /** Dead letters, those that the stream has skipped included. */
   readonly dead: number;
@@ -42,37 +42,42 @@ export interface Status {
   /** Orders with pending events of any subscription. */
   readonly ordersWithBacklog: number;
   readonly unrelayed: UnrelayedStatus;
+  /** Who paused what, and why; by subscription. */
+  readonly pauses: readonly Pause[];
   /** Blobs below `events/` that are none of ours. */
   readonly foreign: number;
 }
 
-/** @param options `maxPages`: how much of the table to look through for what is not relayed; 0 for nothing. Default 200; 0 to 1,000,000. */
-export async function readStatus(context: OperationsContext, options: { readonly maxPages?: number } = {}): Promise<Status> {
-  const [{ streams, foreign }, dead, pauses, unrelayed] = await Promise.all([
-    listPendingStreams(context),
-    countDead(context),
+export interface StatusOptions {
+  /** How much of the table to look through for what is not relayed; 0 for nothing. Default 200; 0 to 1,000,000. */
+  readonly maxPages?: number;
+}
+
+export async function readStatus(context: OperationsContext, options: StatusOptions = {}): Promise<Status> {
+  const { storage, signal } = context;
+  const [{ heads, figures, foreign }, pauses, unrelayed] = await Promise.all([
+    readFigures(storage, clockOf(context).now(), signal === undefined ? {} : { signal }),
     listPauses(context),
     listUnrelayed(context, options.maxPages),
   ]);
-  const names = new Set([...streams, ...pauses].map(({ subscription }) => subscription).concat([...dead.keys()]));
+  const names = new Set([...figures, ...pauses].map(({ subscription }) => subscription));
+  const figuresOf = new Map(figures.map((each) => [each.subscription, each]));
   const subscriptions = [...names].sort().map((subscription): SubscriptionStatus => {
-    const own = streams.filter((stream) => stream.subscription === subscription);
-    const ages = own.flatMap(({ events }) => events.map(({ ageMs }) => ageMs));
-    const heads = own.map(({ events }) => events[0].state?.status);
+    const { pending = 0, parked = 0, blocked = 0, dead = 0, oldestAgeMs = 0 } = figuresOf.get(subscription) ?? {};
     const ownPauses = pauses.filter((pause) => pause.subscription === subscription);
     return {
       subscription,
-      pending: ages.length,
-      orders: own.length,
-      oldestAgeSeconds: ages.length === 0 ? undefined : Math.floor(ages.reduce((oldest, age) => Math.max(oldest, age), 0) / 1000),
-      parked: heads.filter((status) => status === "parked").length,
-      blocked: heads.filter((status) => status === "blocked").length,
-      dead: dead.get(subscription) ?? 0,
+      pending,
+      orders: heads.filter((head) => head.subscription === subscription).length,
+      oldestAgeSeconds: pending === 0 ? undefined : Math.floor(oldestAgeMs / 1000),
+      parked,
+      blocked,
+      dead,
       paused: ownPauses.some(({ orderId }) => orderId === undefined) ? "all" : ownPauses.length,
     };
   });
-  const ordersWithBacklog = new Set(streams.map(({ order }) => order)).size;
-  return { subscriptions, ordersWithBacklog, unrelayed: unrelayedStatus(unrelayed), foreign: foreign.length };
+  const ordersWithBacklog = new Set(heads.map(({ order }) => order)).size;
+  return { subscriptions, ordersWithBacklog, unrelayed: unrelayedStatus(unrelayed), pauses, foreign: foreign.count };
 }
 
 function unrelayedStatus({ orders, complete }: UnrelayedListing): UnrelayedStatus {
@@ -83,13 +88,4 @@ function unrelayedStatus({ orders, complete }: UnrelayedListing): UnrelayedStatu
     oldestAgeSeconds: oldest && Math.floor(oldest.ageMs / 1000),
     complete,
   };
-}
-
-async function countDead({ storage }: OperationsContext): Promise<ReadonlyMap<string, number>> {
-  const counts = new Map<string, number>();
-  for await (const { name } of storage.blobs.list("dead", "")) {
-    const subscription = parseEventBlobName(name)?.subscription;
-    if (subscription !== undefined) counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
-  }
-  return counts;
 }

@@ -68,7 +68,8 @@ function figuresOf(
 ): readonly SubscriptionFigures[] {
   const waiting = { parked: new Map<string, number>(), blocked: new Map<string, number>() };
   for (const { subscription, state } of heads) {
-    if (state?.status !== "parked" && state?.status !== "blocked") continue;
+    // Once a human has decided it waits for a worker, if it is not finished already and only its blob is left.
+    if ((state?.status !== "parked" && state?.status !== "blocked") || state.decision !== undefined) continue;
     const map = waiting[state.status];
     map.set(subscription, (map.get(subscription) ?? 0) + 1);
   }

@@ -1,26 +1,28 @@
 /**
  * The sweep (design §7, G5): finds pending events that nobody handles, from their blobs alone, and wakes their orders. It trusts neither
- * wake-ups nor the length of their queue, and it does nothing but send wake-ups, so any number of sweeps may overlap (C42).
+ * wake-ups nor the length of their queue. It sends wake-ups, and takes the lease of an order with leftovers of a dead worker for 15 s, which
+ * nobody releases (see `mark`); so any number of sweeps may overlap (C42).
  *
- * Cost: one listing each of `events/` and `dead/`, one query for pauses, and two calls an order that is woken. Orders without pending events
- * cost nothing, however many there are.
+ * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and a third for one with leftovers.
+ * Orders without pending events cost nothing, however many there are.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
+import { pauseFinder } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { isDue } from "../core/pending-event.ts";
 import type { CallOptions, LeaseBlob, Storage } from "../core/ports.ts";
-import { decodeProgress, NO_PROGRESS, type Progress } from "../core/progress.ts";
+import { decodeProgress, NO_PROGRESS, streamProgress, type Progress } from "../core/progress.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
 import { systemClock } from "../system/clock.ts";
-import { parseEventBlobName } from "./blob-name.ts";
 import { assertGoesOn } from "./context.ts";
+import { readFigures } from "./figures.ts";
 import { inLanes } from "./lanes.ts";
 import { FigureReporter, recordSweep, type SubscriptionFigures } from "./metrics.ts";
-import { listPauses } from "./pauses.ts";
-import { listStreamHeads, type ForeignNames, type StreamHead } from "./stream-heads.ts";
+import { listPauses } from "./list-pauses.ts";
+import type { ForeignNames, StreamHead } from "./stream-heads.ts";
 import { WakeMemory } from "./wake-memory.ts";
 
 export interface SweeperOptions {
@@ -127,23 +129,18 @@ export function createSweeper(options: SweeperOptions): Sweeper {
   return {
     async sweep({ dryRun = false, ...callOptions } = {}) {
       const now = clock.now();
-      const [pending, dead, pauses] = await Promise.all([
-        listStreamHeads(storage.blobs, now, callOptions),
-        countDead(storage, callOptions),
-        listPauses({ storage, clock, ...callOptions }),
-      ]);
-      const figures = withDead(pending.figures, dead);
+      const [pending, pauses] = await Promise.all([readFigures(storage, now, callOptions), listPauses({ storage, clock, ...callOptions })]);
+      const { figures } = pending;
       // First of all: the numbers matter most while waking fails.
       reporter.report(figures, new Set(pending.heads.map(({ order }) => order)).size);
-      const paused = new Set(pauses.map(({ subscription, orderId }) => pauseKey(subscription, orderId)));
-      const isPaused = ({ subscription, orderId }: StreamHead): boolean =>
-        paused.has(pauseKey(subscription, undefined)) || paused.has(pauseKey(subscription, orderId));
+      const pauseOf = pauseFinder(pauses);
       const due = pending.heads.filter(
         (head) =>
           isHeadDue(head, now) &&
           // A discard needs no handler.
           (known === undefined || known.has(head.subscription) || head.state?.decision?.action === "discard") &&
-          !isPaused(head),
+          // A decision is carried out although the stream is paused (F4).
+          (head.state?.decision !== undefined || pauseOf(head.subscription, head.orderId) === undefined),
       );
 
       const failures: unknown[] = [];
@@ -185,36 +182,13 @@ function isHeadDue({ state }: StreamHead, now: number): boolean {
   return isDue(state, now);
 }
 
-function hasGhost({ streams }: Progress, heads: readonly StreamHead[]): boolean {
+function hasGhost(progress: Progress, heads: readonly StreamHead[]): boolean {
   return heads.some(({ subscription, id }) => {
-    const last = Object.hasOwn(streams, subscription) ? streams[subscription]?.id : undefined;
+    const last = streamProgress(progress, subscription).id;
     return last !== undefined && id <= last;
   });
 }
 
 function byOrder(heads: readonly StreamHead[]): readonly Candidate[] {
   return [...Map.groupBy(heads, ({ order }) => order)].map(([order, own]) => ({ order, orderId: own[0]!.orderId, heads: own }));
-}
-
-/** Subscription names have no spaces. */
-function pauseKey(subscription: string, orderId: OrderId | undefined): string {
-  return orderId === undefined ? subscription : `${subscription} ${orderId}`;
-}
-
-async function countDead({ blobs }: Storage, options: CallOptions): Promise<ReadonlyMap<string, number>> {
-  const counts = new Map<string, number>();
-  for await (const { name } of blobs.list("dead", "", options)) {
-    const subscription = parseEventBlobName(name)?.subscription;
-    if (subscription !== undefined) counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
-  }
-  return counts;
-}
-
-function withDead(figures: readonly SubscriptionFigures[], dead: ReadonlyMap<string, number>): readonly SubscriptionFigures[] {
-  const nothing = { pending: 0, parked: 0, blocked: 0, oldestAgeMs: 0 };
-  const names = new Set([...figures.map(({ subscription }) => subscription), ...dead.keys()]);
-  return [...names].sort().map((subscription) => ({
-    ...(figures.find((each) => each.subscription === subscription) ?? { subscription, ...nothing }),
-    dead: dead.get(subscription) ?? 0,
-  }));
 }

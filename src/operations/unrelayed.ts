@@ -9,7 +9,7 @@ import { pendingAgeMs } from "../core/event-time.ts";
 import type { EventId } from "../core/event-id.ts";
 import { wholeNumber, type NumberBounds } from "../core/options.ts";
 import { decodeOrderKey, type OrderId, type OrderKey } from "../core/order-id.ts";
-import { assertGoesOn, type OperationsContext } from "./context.ts";
+import { assertGoesOn, clockOf, type OperationsContext } from "./context.ts";
 
 export interface UnrelayedOrder {
   readonly order: OrderKey;
@@ -47,7 +47,7 @@ export async function listUnrelayed(context: OperationsContext, maxPages?: numbe
     assertGoesOn(context, "the look at the table");
     const pages = Math.min(STEP_PAGES, left);
     const { entities, next } = await context.storage.orders.scanOutbox(from, pages, signalOf(context));
-    for (const entity of entities) add(found, entity, context.clock.now());
+    for (const entity of entities) add(found, entity, clockOf(context).now());
     left -= pages;
     from = next;
     complete = next === undefined;

@@ -2,16 +2,17 @@
  * Is the trace of one order whole? Archive, pending events and dead letters together must be what was committed, each event in one place, in
  * order. Judged from names and metadata; no event is read.
  */
-import { streamProgress } from "../core/explain.ts";
+import { streamProgress } from "../core/progress.ts";
 import { UNROUTED } from "../core/names.ts";
 import { firstUnaccounted, splitGhosts } from "../core/stream.ts";
+import { eventIdsOf } from "./event-ids.ts";
 import type { Finding } from "./finding.ts";
 import type { FinishedEvents } from "./finished-events.ts";
 import type { GatheredOrder } from "./order-facts.ts";
 import { StreamCheck } from "./verify-stream.ts";
 
 export function verifyGathered(gathered: GatheredOrder<readonly FinishedEvents[]>): readonly Finding[] {
-  const { settled, finished, streams, progress } = gathered;
+  const { settled, finished } = gathered;
   const findings: Finding[] = settled
     ? []
     : [{ kind: "moving", severity: "notice", text: "a worker is at the order: what it may be moving was not judged" }];
@@ -19,10 +20,8 @@ export function verifyGathered(gathered: GatheredOrder<readonly FinishedEvents[]
     ...gathered.foreign.map((name): Finding => ({ kind: "foreign", severity: "damage", text: `events/${name} is not one of ours` })),
   );
   findings.push(...verifyOrderRow(gathered));
-  for (const own of finished) {
-    const pending = streams.find(({ subscription }) => subscription === own.subscription)?.events ?? [];
-    findings.push(...new StreamCheck(own, pending, progress, settled).run());
-  }
+  const ids = eventIdsOf(gathered);
+  for (const own of finished) findings.push(...new StreamCheck(own, gathered, ids).run());
   return findings;
 }
 

@@ -1,10 +1,13 @@
 /** Is one stream of an order whole? Each event in one place, in order, up to the progress in the archive and beyond it pending. */
-import { streamProgress } from "../core/explain.ts";
+import type { EventId } from "../core/event-id.ts";
+import { missingBlobText } from "../core/missing-blob.ts";
 import { UNROUTED } from "../core/names.ts";
-import type { Progress, StreamProgress } from "../core/progress.ts";
+import type { OrderKey } from "../core/order-id.ts";
+import { streamProgress, type StreamProgress } from "../core/progress.ts";
 import { missingSequence, splitGhosts } from "../core/stream.ts";
 import type { Finding, FindingKind } from "./finding.ts";
 import type { ArchivedEvent, FinishedEvents } from "./finished-events.ts";
+import type { GatheredOrder } from "./order-facts.ts";
 import type { PendingEvent } from "./pending-streams.ts";
 
 /** A finished event's pending blob is deleted when its round ends; later than this it is stuck. */
@@ -12,7 +15,10 @@ const STUCK_GHOST_MS = 10 * 60_000;
 /** Archive blobs are written off the path, by hosts with clocks of their own; and again by the next holder after a crash. */
 const FINISH_TOLERANCE_MS = 10 * 60_000;
 
+type ChainLink = Pick<ArchivedEvent, "sequence" | "previous">;
 type ReadablePending = PendingEvent & { readonly state: NonNullable<PendingEvent["state"]> };
+
+type Gathered = Pick<GatheredOrder<unknown>, "order" | "streams" | "progress" | "settled" | "lease">;
 
 /** One audit of one stream; `run` it once. */
 export class StreamCheck {
@@ -21,21 +27,30 @@ export class StreamCheck {
   readonly #readable: readonly ReadablePending[];
   readonly #progress: StreamProgress;
   readonly #settled: boolean;
+  /** The last worker died, or could not do all it had to: the next one lists what it left and mends it (W3). */
+  readonly #abandoned: boolean;
+  readonly #order: OrderKey;
+  readonly #ids: ReadonlyMap<number, EventId>;
   readonly #findings: Finding[] = [];
 
-  constructor(own: FinishedEvents, pending: readonly PendingEvent[], progress: Progress, settled: boolean) {
+  /** @param ids of the order's events by sequence, as far as anything in storage tells them */
+  constructor(own: FinishedEvents, { order, streams, progress, settled, lease }: Gathered, ids: ReadonlyMap<number, EventId>) {
+    const pending: readonly PendingEvent[] = streams.find(({ subscription }) => subscription === own.subscription)?.events ?? [];
+    this.#order = order;
+    this.#ids = ids;
     this.#own = own;
     this.#pending = pending;
     this.#readable = pending.filter((event): event is ReadablePending => event.state !== undefined);
     this.#progress = streamProgress(progress, own.subscription);
     this.#settled = settled;
+    this.#abandoned = lease?.state === "abandoned";
   }
 
   run(): readonly Finding[] {
     this.#foreign();
     // What nobody wanted is no stream: it has neither progress nor neighbours.
     if (this.#own.subscription === UNROUTED) return this.#findings;
-    this.#order();
+    this.#sequences();
     this.#places();
     this.#finishTimes();
     // The rest can't be told from a move that is under way.
@@ -60,7 +75,7 @@ export class StreamCheck {
   }
 
   /** Ids grow with sequences, and no sequence is there twice. */
-  #order(): void {
+  #sequences(): void {
     const all = new Map<string, number>();
     for (const { id, sequence } of this.#own.archived) all.set(id, sequence);
     for (const { id, state } of this.#readable) {
@@ -97,24 +112,22 @@ export class StreamCheck {
     }
   }
 
-  #archivedAt(sequence: number): ArchivedEvent | undefined {
-    return this.#own.archived.find((event) => event.sequence === sequence && event.previous < sequence);
-  }
-
   /**
    * Everything from the oldest handled event on must be there up to the progress. Retention removes handled events first and from the oldest
-   * on; what it keeps longer (discarded, dead-lettered) proves nothing about its neighbours.
+   * on; what it keeps longer (discarded, dead-lettered), and what a dead worker left to be archived, proves nothing about its neighbours.
    */
   #archivedChain(): void {
     const finishedTo = this.#progress.sequence;
     const ghosts = splitGhosts(this.#readable, this.#progress).ghosts.map(({ state }) => state);
     const oldest = this.#own.archived.find(({ outcome }) => outcome === "handled")?.sequence ?? Number.POSITIVE_INFINITY;
-    const chain = [...this.#own.archived, ...ghosts]
-      .filter(({ sequence }) => sequence >= oldest && sequence <= finishedTo)
-      .sort((a, b) => a.sequence - b.sequence);
-    // What is kept longer counts where it joins on without a hole.
-    const before = (): number => chain[0]?.previous ?? finishedTo;
-    for (let prior = this.#archivedAt(before()); prior !== undefined; prior = this.#archivedAt(before())) chain.unshift(prior);
+    const finished: readonly ChainLink[] = [...this.#own.archived, ...ghosts].filter(({ sequence }) => sequence <= finishedTo);
+    const chain = finished.filter(({ sequence }) => sequence >= oldest).sort((a, b) => a.sequence - b.sequence);
+    // What is kept longer, or waits for the archive, counts where it joins on without a hole.
+    const before = (): ChainLink | undefined => {
+      const end = chain[0]?.previous ?? finishedTo;
+      return finished.find(({ sequence, previous }) => sequence === end && previous < end);
+    };
+    for (let prior = before(); prior !== undefined; prior = before()) chain.unshift(prior);
     const first = chain[0];
     if (first === undefined ? finishedTo > 0 : first.previous > 0) {
       const from = first === undefined ? `up to ${finishedTo}` : `before ${first.sequence}`;
@@ -135,7 +148,9 @@ export class StreamCheck {
       pending.map(({ state }) => state),
       this.#progress,
     );
-    if (missing !== undefined) this.#add("gap", "damage", missing, `event ${missing} is missing from the pending events`);
+    if (missing === undefined) return;
+    const blob = missingBlobText(this.#own.subscription, this.#order, this.#ids.get(missing));
+    this.#add("gap", "damage", missing, `event ${missing} is missing from the pending events: ${blob}`);
   }
 
   #deadIndex(): void {
@@ -146,15 +161,23 @@ export class StreamCheck {
       if (policy === "block" && !blocked.has(id)) {
         this.#add("dead-index", "damage", sequence, `event ${id} is listed as a dead letter and is not blocked`);
       }
-      if (policy === "skip" && !skipped.has(id)) {
+      if (policy === "skip" && !skipped.has(id) && !this.#mended(id, sequence)) {
         this.#add("dead-index", "damage", sequence, `event ${id} is listed as skipped and is not in the archive as dead-lettered`);
       }
     }
     for (const { id, state } of this.#readable) {
-      if (state.status === "blocked" && !dead.has(id)) {
+      if (state.status === "blocked" && !dead.has(id) && !this.#mended(id, state.sequence)) {
         this.#add("dead-index", "damage", state.sequence, `event ${id} is blocked and not listed as a dead letter`);
       }
     }
+  }
+
+  /** Event and entry are written one after the other, and a worker may die in between. The next one takes up the event as it is. */
+  #mended(id: string, sequence: number): boolean {
+    if (!this.#abandoned || !this.#readable.some((event) => event.id === id)) return false;
+    const text = `event ${sequence} and its entry among the dead letters do not agree: the last worker died on the way, the next one mends it`;
+    this.#add("moving", "notice", sequence, text);
+    return true;
   }
 
   #finishTimes(): void {

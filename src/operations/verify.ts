@@ -1,10 +1,10 @@
 /** Audits what is stored: one order, or every order that storage has a trace of. Reads only. */
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { UNROUTED } from "../core/names.ts";
-import { decodeOrderKey, encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
+import { decodeOrderKey, encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import type { OrdersTable } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
-import { assertGoesOn, type OperationsContext } from "./context.ts";
+import type { OperationsContext } from "./context.ts";
 import type { Finding } from "./finding.ts";
 import { listFinished, type FinishedEvents } from "./finished-events.ts";
 import { inLanes } from "./lanes.ts";
@@ -18,12 +18,21 @@ export interface OrderFinding extends Finding {
   readonly orderId: OrderId | undefined;
 }
 
+export interface VerifyOptions {
+  /** Called with the number of orders found so far, now and then. */
+  readonly onFound?: (orders: number) => void;
+  /** Called after every order that was looked at. */
+  readonly onProgress?: (done: number, total: number) => void;
+}
+
 export interface VerifyResult {
   /** How many orders were looked at. */
   readonly orders: number;
   readonly findings: readonly OrderFinding[];
   /** True if no finding is damage. */
   readonly sound: boolean;
+  /** False if the context's signal came before all orders were looked at. The next run begins anew. */
+  readonly complete: boolean;
 }
 
 const CONTAINERS = ["events", "dead", "archive"] as const;
@@ -36,37 +45,34 @@ const PAGES = 10;
 type Known = ReadonlyMap<OrderKey, ReadonlySet<string>>;
 
 /** Costs one listing of `events/`, and two small ones a subscription. Throws `not-found` if there is no trace of the order. */
-export async function verifyOrder(context: OperationsContext, orderId: OrderId): Promise<VerifyResult> {
+export async function verifyOrder(context: OperationsContext, rawOrderId: string): Promise<VerifyResult> {
+  const orderId = parseOrderId(rawOrderId);
   const order = encodeOrderId(orderId);
   const known = new Map<OrderKey, Set<string>>();
   for await (const { name } of context.storage.blobs.list("dead", "")) {
     const parsed = parseEventBlobName(name);
     if (parsed?.order === order) remember(known, order, parsed.subscription);
   }
-  return result(1, await look(context, orderId, known, false));
+  return result(1, await look(context, orderId, known, false), true);
 }
 
 /**
  * Every order with an entity in the table, or with anything in outbox, pending events, dead letters or archive: two scans of the table and
- * O(archive) to find them, then as for one order, without the big listing. So an order that has lost all its blobs is found too.
- *
- * @param options `onFound` is called with the number of orders found so far, now and then; `onProgress` after every order that was looked at
- * @throws `aborted` when the context's signal ends it
+ * O(archive) to find them, then as for one order, without the big listing. So an order that has lost all its blobs is found too. The
+ * context's signal ends it between two orders, and what was found by then is told.
  */
-export async function verifyAll(
-  context: OperationsContext,
-  options: { readonly onFound?: (orders: number) => void; readonly onProgress?: (done: number, total: number) => void } = {},
-): Promise<VerifyResult> {
-  const { known, foreign } = await findOrders(context, options.onFound);
+export async function verifyAll(context: OperationsContext, options: VerifyOptions = {}): Promise<VerifyResult> {
+  const { known, foreign, complete } = await findOrders(context, options.onFound);
+  if (!complete) return result(0, foreign, false);
   let done = 0;
   const findings = await inLanes([...known.keys()].sort(), LANES, async (order) => {
-    assertGoesOn(context, "verify");
+    if (isStopped(context)) return [];
     const found = await verifyAmongAll(context, decodeOrderKey(order)!, known);
     done += 1;
     options.onProgress?.(done, known.size);
     return found;
   });
-  return result(known.size, [...foreign, ...findings.flat()]);
+  return result(done, [...foreign, ...findings.flat()], done === known.size);
 }
 
 /** The big listing is older than the look at the order, so what was relayed in between seems to be lost: then a look of its own decides. */
@@ -109,7 +115,7 @@ async function listPending(context: OperationsContext, order: OrderKey, subscrip
 async function findOrders(
   context: OperationsContext,
   onFound: (orders: number) => void = () => {},
-): Promise<{ readonly known: Known; readonly foreign: readonly OrderFinding[] }> {
+): Promise<{ readonly known: Known; readonly foreign: readonly OrderFinding[]; readonly complete: boolean }> {
   const { blobs, orders } = context.storage;
   const known = new Map<OrderKey, Set<string>>();
   const foreign: OrderFinding[] = [];
@@ -120,7 +126,7 @@ async function findOrders(
       else foreign.push({ orderId: undefined, kind: "foreign", severity: "damage", text: `${container}/${name} is not one of ours` });
     }
     onFound(known.size);
-    assertGoesOn(context, "verify");
+    if (isStopped(context)) return { known, foreign, complete: false };
   }
   for (const scan of [scanOrders, scanOutboxes]) {
     let from: string | undefined;
@@ -128,11 +134,15 @@ async function findOrders(
       const { keys, next } = await scan(orders, from);
       for (const order of keys) remember(known, order);
       onFound(known.size);
-      assertGoesOn(context, "verify");
+      if (isStopped(context)) return { known, foreign, complete: false };
       from = next;
     } while (from !== undefined);
   }
-  return { known, foreign };
+  return { known, foreign, complete: true };
+}
+
+function isStopped({ signal }: OperationsContext): boolean {
+  return signal?.aborted === true;
 }
 
 interface ScannedKeys {
@@ -158,8 +168,8 @@ function remember(known: Map<OrderKey, Set<string>>, order: OrderKey, subscripti
 }
 
 /** A foreign name below an order is met by the search for orders and by the look at that order: told once, with the order. */
-function result(orders: number, all: readonly OrderFinding[]): VerifyResult {
+function result(orders: number, all: readonly OrderFinding[], complete: boolean): VerifyResult {
   const placed = new Set(all.filter(({ orderId }) => orderId !== undefined).map(({ text }) => text));
   const findings = all.filter(({ orderId, text }) => orderId !== undefined || !placed.has(text));
-  return { orders, findings, sound: findings.every(({ severity }) => severity !== "damage") };
+  return { orders, findings, sound: findings.every(({ severity }) => severity !== "damage"), complete };
 }

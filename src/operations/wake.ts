@@ -1,10 +1,10 @@
 /** Wake-ups by hand (W7): only a wake-up may start a round, and one too many does nothing. */
 import { describeError } from "../core/errors.ts";
 import { silentLogger } from "../core/logger.ts";
-import type { OrderId } from "../core/order-id.ts";
+import { parseOrderId, type OrderId } from "../core/order-id.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
 import { audited } from "./audit-log.ts";
-import { assertOperator, type OperationsContext, type Operator } from "./context.ts";
+import { assertOperator, type ChangeOptions, type OperationsContext, type Operator } from "./context.ts";
 import { assertKnownOrder } from "./order-trace.ts";
 
 export interface WakeResult {
@@ -13,21 +13,20 @@ export interface WakeResult {
   readonly outcome: "woken" | "would-wake";
 }
 
-export interface WakeOptions {
+export interface WakeOptions extends ChangeOptions {
   /** Send the wake-up although storage knows nothing of the order. Default false. */
   readonly force?: boolean;
-  /** Say what would be done, change nothing. Default false. */
-  readonly dryRun?: boolean;
 }
 
 /** Throws `not-found` for an order that storage knows nothing of; see {@link WakeOptions.force}. */
 export async function wakeOrder(
   context: OperationsContext,
-  orderId: OrderId,
+  rawOrderId: string,
   operator: Operator,
   options: WakeOptions = {},
 ): Promise<WakeResult> {
   assertOperator(operator);
+  const orderId = parseOrderId(rawOrderId);
   if (options.force !== true) await assertKnownOrder(context, orderId);
   if (options.dryRun === true) return { orderId, outcome: "would-wake" };
   return audited(context, { ...operator, action: "wake", target: { orderId } }, async () => {

@@ -1,4 +1,7 @@
-/** One call of `commit` (design §4, C1–C7): load, decide, write, and know whether it happened. */
+/**
+ * One call of `commit` (design §4): load, decide, write, and know whether it happened. For C1 see prepare-events.ts, for C2 and C3
+ * transaction-writer.ts, for C4 wake-up-insurance.ts, for C5 check-change.ts, for C6 core/json.ts, for C7 order-change.ts.
+ */
 import { appendToken, lastNumber, type CommitReference } from "../core/commit-tokens.ts";
 import { isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import { parseStoredJson } from "../core/json.ts";

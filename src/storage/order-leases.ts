@@ -14,7 +14,8 @@ import { isRefusedUnapplied, readExistingBlob, type AnswerReader } from "./stora
 
 /** A renewal that takes longer is given up, so that the next one can still be in time (W5). */
 const RENEW_TIMEOUT_MS = 5_000;
-const BREAK_AT_ONCE_SECONDS = 0;
+/** The longest there is: the service ends a lease of ours when its time is over, if that is sooner. */
+const BREAK_SECONDS = 60;
 export const MIN_LEASE_MS = 15_000;
 export const MAX_LEASE_MS = 60_000;
 
@@ -38,7 +39,12 @@ export class AzureOrderLeases implements OrderLeases {
       const { etag, metadata, leaseState } = await callStorage(call, (signal) =>
         repeatUnavailable(signal, () => this.#container.getBlobClient(order).getProperties({ abortSignal: signal })),
       );
-      return { etag: toEtag(etag, what), metadata: toMetadata(metadata), state: stateOf(leaseState) };
+      return {
+        etag: toEtag(etag, what),
+        metadata: toMetadata(metadata),
+        state: stateOf(leaseState),
+        ...(leaseState === "breaking" ? { breaking: true } : {}),
+      };
     } catch (error) {
       // A missing container is a fault of the deployment, not an order without a lease blob.
       if (isOutboxError(error, "not-found") && error.details.serviceCode !== "ContainerNotFound") return undefined;
@@ -93,15 +99,19 @@ export class AzureOrderLeases implements OrderLeases {
     );
   }
 
-  async break(order: OrderKey, options?: CallOptions): Promise<void> {
+  async break(order: OrderKey, options?: CallOptions): Promise<number> {
     const client = this.#container.getBlobClient(order).getBlobLeaseClient();
     try {
-      await callStorage({ what: `break lease of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readLost }, (signal) =>
-        repeatUnavailable(signal, () => client.breakLease(BREAK_AT_ONCE_SECONDS, { abortSignal: signal })),
+      // Repeating is safe: a lease that is breaking never lasts longer for being broken again.
+      const { leaseTime = 0 } = await callStorage(
+        { what: `break lease of order ${order}`, timeoutMs: this.#timeoutMs, options, read: readLost },
+        (signal) => repeatUnavailable(signal, () => client.breakLease(BREAK_SECONDS, { abortSignal: signal })),
       );
+      return leaseTime * 1000;
     } catch (error) {
       // No lease, or no blob. A missing container is a fault of the deployment.
       if (!isOutboxError(error, "lease-lost") || error.details.serviceCode === "ContainerNotFound") throw error;
+      return 0;
     }
   }
 

@@ -28,6 +28,7 @@ type CounterName =
   | "outbox_publish_success_total"
   | "outbox_publish_failure_total"
   | "outbox_dead_total"
+  | "outbox_gap_total"
   | "outbox_attempts_total"
   | "outbox_wakeups_without_work_total"
   | "outbox_storage_calls_total"
@@ -100,6 +101,13 @@ export const METRICS: Readonly<
     unit: "{event}",
     meaning: "Events that became dead letters",
     attributes: ["subscription"],
+    alarm: "any increase",
+  },
+  outbox_gap_total: {
+    kind: "counter",
+    unit: "{round}",
+    meaning: "Rounds that found an event missing, or its order restored, and left the events after it alone",
+    attributes: [],
     alarm: "any increase",
   },
   outbox_attempts_total: {
@@ -191,6 +199,8 @@ export interface WorkerMetrics {
   roundEnded(round: { readonly status: string; readonly handled: number }): void;
   /** An event became a dead letter, by a failed start or by crashes. */
   eventDied(event: { readonly subscription: string }): void;
+  /** A round found an event missing: nothing after it runs, and only a human can help (W3). */
+  gapFound(): void;
 }
 
 export const workerMetrics: WorkerMetrics = {
@@ -205,6 +215,9 @@ export const workerMetrics: WorkerMetrics = {
   },
   eventDied({ subscription }) {
     counter("outbox_dead_total").add(1, { subscription });
+  },
+  gapFound() {
+    counter("outbox_gap_total").add(1);
   },
 };
 

@@ -1,8 +1,8 @@
 /** What is pending already when a round begins: backlog, what a crash left over, blocked streams, streams that are not deployed here. */
 import { printable } from "../core/errors.ts";
-import { knownStream, NEW_STREAM, type Progress } from "../core/progress.ts";
+import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
 import { splitGhosts } from "../core/stream.ts";
-import { ghostEnd } from "./ghost-end.ts";
+import { ghostEnd } from "./head-end.ts";
 import { listPending } from "./list-pending.ts";
 import type { OrderStream } from "./order-stream.ts";
 import type { RoundState } from "./round-state.ts";
@@ -31,7 +31,7 @@ export async function listBacklog(round: RoundState, all: boolean): Promise<Read
 }
 
 function waits(progress: Progress, name: string): boolean {
-  const { sequence, relayed } = knownStream(progress, name) ?? NEW_STREAM;
+  const { sequence, relayed } = streamProgress(progress, name);
   return relayed > sequence;
 }
 
@@ -56,7 +56,7 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   const { storage, logger } = round.options;
   const { events } = await listPending(storage.blobs, name, round.order, logger);
   for (const { sequence } of events) sequences.add(sequence);
-  let progress = knownStream(round.writer.written, name) ?? NEW_STREAM;
+  let progress = streamProgress(round.writer.written, name);
   const { ghosts, pending } = splitGhosts(events, progress);
   for (const ghost of ghosts) round.archiver.add({ subscription: name, ...ghostEnd(ghost) });
   const last = pending.at(-1)?.sequence ?? 0;
@@ -64,9 +64,9 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   for (const event of pending) {
     if (event.decision?.action !== "discard" || event.previous > progress.sequence) break;
     progress = { ...progress, sequence: event.sequence, id: event.id };
-    round.waitingElsewhere.set(name, progress);
+    round.keepElsewhere(name, progress);
     await round.recordStreams();
     round.archiver.add({ subscription: name, ...ghostEnd(event) });
   }
-  round.waitingElsewhere.set(name, progress);
+  round.keepElsewhere(name, progress);
 }

@@ -28,7 +28,6 @@ export class DeadHead {
 
   /** No further attempt: it blocks its stream, or is passed over. */
   async die(queued: QueuedEvent, reason: string, type: string | undefined, policy: RetryPolicy): Promise<HeadStep> {
-    const { logger, orderId } = this.#context;
     if (policy.onDead === "skip") {
       // Conditional, so that an operator's decision that came meanwhile stands (F4).
       const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, {
@@ -41,7 +40,7 @@ export class DeadHead {
       });
       if (!saved) return { kind: "again", queued: next };
       await this.#index(queued, reason, type, "skip");
-      this.#died(reason, queued);
+      this.#died(reason, queued, "its stream goes on");
       return finished(queued, queued.text, "dead-lettered", false);
     }
     const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, {
@@ -55,12 +54,7 @@ export class DeadHead {
     });
     if (!saved) return { kind: "again", queued: next };
     await this.#index(next, reason, type, "block");
-    this.#died(reason, queued);
-    logger.error("an event is dead, its stream waits for a human", {
-      orderId,
-      subscription: this.#subscription.name,
-      sequence: queued.sequence,
-    });
+    this.#died(reason, queued, "its stream waits for a human");
     return stands(next, undefined, `dead: ${reason}`);
   }
 
@@ -134,10 +128,10 @@ export class DeadHead {
     }
   }
 
-  #died(reason: string, { sequence }: QueuedEvent): void {
+  #died(reason: string, { sequence }: QueuedEvent, what: string): void {
     const { logger, orderId } = this.#context;
     workerMetrics.eventDied({ subscription: this.#subscription.name });
-    logger.error("an event became a dead letter", { orderId, subscription: this.#subscription.name, sequence, reason });
+    logger.error(`an event became a dead letter, ${what}`, { orderId, subscription: this.#subscription.name, sequence, reason });
   }
 
   /** Undefined if the event can't be read. */

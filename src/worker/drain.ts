@@ -65,28 +65,28 @@ export class Drain {
         const blob = await options.storage.blobs.read("events", eventBlobName(stream.name, order, head.id));
         const state = blob === undefined ? undefined : decodePendingState(blob.metadata);
         if (blob === undefined || state?.decision === undefined) continue;
-        stream.queue[0] = { ...head, ...state, etag: blob.etag };
-        stream.stopped = undefined;
+        stream.resume({ ...head, ...state, etag: blob.etag });
       } catch (error) {
         options.logger.debug("a look for decisions failed", { orderId: input.orderId, error: describeError(error) });
       }
     }
   }
 
-  /** W8: a parked head whose time comes while another stream's handler runs need not wait for that one (G4). */
+  /** G4: a parked head whose time comes while another stream's handler runs need not wait for that one. */
   #resumeDue(): void {
     for (const stream of parkedStreams(this.#round.streams)) {
       const head = stream.queue[0]!;
       if (!isDue(head, this.#round.options.clock.now())) continue;
       // Its blob is older than this start: count it first (W4), and see what an operator may have decided meanwhile.
-      stream.queue[0] = { ...head, suspect: true };
-      stream.stopped = undefined;
+      stream.resume({ ...head, suspect: true });
     }
   }
 
   /** W9: what was committed since the last look. */
   async #lookForMore(): Promise<void> {
     const round = this.#round;
+    // The order stands as it is, whatever is committed now.
+    if (round.stopped !== undefined) return;
     let found: OrderAndOutbox;
     try {
       found = await readOutbox(round);
@@ -119,16 +119,15 @@ export class Drain {
     } catch (error) {
       // G4: what can't be read or counted here is this stream's matter alone. A lost lease is everybody's.
       if (!isOutboxError(error) || isOutboxError(error, "lease-lost")) throw error;
-      stream.stopped = { retryInMs: round.options.retryDelayMs };
+      stream.stop({ retryInMs: round.options.retryDelayMs });
       round.problem(`event ${head.sequence} of ${stream.name} could not be run: ${describeError(error)}`);
       return;
     }
     if (end.kind === "stands") {
-      stream.queue[0] = end.queued;
       const { queued, retryInMs } = end;
       // A head that is due and stands all the same (paused, not deployed) would only stand again.
       const parked = queued.status === "parked" && !isDue(queued, round.options.clock.now());
-      stream.stopped = { retryInMs, parked };
+      stream.stop({ retryInMs, parked }, queued);
       if (end.problem !== undefined) round.problem(`event ${head.sequence} of ${stream.name} stands: ${end.problem}`);
       return;
     }

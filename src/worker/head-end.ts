@@ -1,11 +1,13 @@
-/** How the handling of a stream's head may end. */
+/** How the handling of a stream's head may end, and what is left of an event then. */
 import type { Decision } from "../core/pending-event.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { FinishedEvent } from "./archiver.ts";
 
+type EventEnd = Omit<FinishedEvent, "subscription">;
+
 export type HeadEnd =
   /** Done with, one way or the other: the stream goes on. */
-  | { readonly kind: "finished"; readonly event: Omit<FinishedEvent, "subscription"> }
+  | { readonly kind: "finished"; readonly event: EventEnd }
   /** Nothing of the stream may start in this round. Look again after `retryInMs`; undefined: somebody else sees to the wake-up. */
   | { readonly kind: "stands"; readonly queued: QueuedEvent; readonly retryInMs: number | undefined; readonly problem: string | undefined };
 
@@ -16,15 +18,25 @@ export function stands(queued: QueuedEvent, retryInMs: number | undefined, probl
   return { kind: "stands", queued, retryInMs, problem };
 }
 
-export function finished(
+export function finished(...end: Parameters<typeof eventEnd>): HeadEnd {
+  return { kind: "finished", event: eventEnd(...end) };
+}
+
+/** How an event ended that the progress has passed already, or that an operator has discarded. */
+export function ghostEnd(event: QueuedEvent): EventEnd {
+  const { attempts, text, status, decision } = event;
+  const isIndexed = status === "blocked";
+  if (decision?.action === "discard") return { ...eventEnd(event, text, "discarded", isIndexed, decision), leftOver: true };
+  // The last start of a handled event is counted nowhere else.
+  return { ...eventEnd({ ...event, attempts: Math.max(1, attempts) }, text, "handled", isIndexed), leftOver: true };
+}
+
+function eventEnd(
   { id, sequence, previous, attempts }: QueuedEvent,
   text: string | undefined,
   outcome: FinishedEvent["outcome"],
   dropsDeadLetter: boolean,
   decision?: Decision,
-): HeadEnd {
-  return {
-    kind: "finished",
-    event: { id, sequence, previous, attempts, text, outcome, dropsDeadLetter, ...(decision === undefined ? {} : { decision }) },
-  };
+): EventEnd {
+  return { id, sequence, previous, attempts, text, outcome, dropsDeadLetter, ...(decision === undefined ? {} : { decision }) };
 }

@@ -67,7 +67,7 @@ export class HeldLease {
     this.#lost.signal.throwIfAborted();
   }
 
-  /** Calls `listener` after each good renewal, from now on. */
+  /** Calls `listener` after each good renewal, from now on. There is one: that of the round that holds the lease. */
   onRenewed(listener: () => void): void {
     this.#onRenewed = listener;
   }

@@ -247,7 +247,8 @@ class Host implements WorkerHost {
     try {
       const { status, handled, retryInMs, problems } = await worker.handle(orderId, { signal: this.#aborting.signal });
       this.#handled += handled;
-      if (problems.length > 0) logger.warn("an order has problems", { orderId, status, problems: problems.length, first: problems[0] });
+      if (problems.length > 0)
+        logger.warn("an order has problems", { orderId, round: status, problems: problems.length, first: problems[0] });
       // `joined` too: the round that runs here may end without holding a message of its own (it slipped to another host), and this one
       // would have been the last.
       if (status === "done") return undefined;

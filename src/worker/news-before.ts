@@ -9,7 +9,7 @@ export function parkedStreams(streams: readonly OrderStream[]): OrderStream[] {
 
 /**
  * What comes first while drains run: a poke or the time to look for new commits, or the end of a drain or of a park. Only an idle stream gains
- * from an early look, and only one that stands from a poke (W9, W8).
+ * from an early look (W9), and one that stands from a poke too: an operator may have decided about its head (F4).
  */
 export async function newsBefore(
   running: ReadonlyMap<OrderStream, Promise<void>>,

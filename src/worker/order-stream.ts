@@ -3,13 +3,17 @@ import type { StreamProgress } from "../core/progress.ts";
 import { missingSequence, type QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
 
+/** Why nothing of a stream may start any more in this round; `parked`: until the time of its head has come. */
+export interface StreamStop {
+  readonly retryInMs: number | undefined;
+  readonly parked?: boolean;
+}
+
 /** One subscription's stream of the order while its lease is held: the pending events, oldest first, and why it stands, if it does. */
 export class OrderStream {
   readonly subscription: Subscription;
-  /** Pending events in order. The first one is running or next. */
-  readonly queue: QueuedEvent[] = [];
-  /** Why nothing of this stream may start any more in this round; `parked`: until the time of its head has come. */
-  stopped: { readonly retryInMs: number | undefined; readonly parked?: boolean } | undefined;
+  readonly #queue: QueuedEvent[] = [];
+  #stopped: StreamStop | undefined;
   #progress: StreamProgress;
 
   constructor(subscription: Subscription, progress: StreamProgress) {
@@ -21,9 +25,18 @@ export class OrderStream {
     return this.subscription.name;
   }
 
+  /** Pending events in order. The first one is running or next. */
+  get queue(): readonly QueuedEvent[] {
+    return this.#queue;
+  }
+
+  get stopped(): StreamStop | undefined {
+    return this.#stopped;
+  }
+
   /** What the progress says of this stream, or is about to: also of events that wait, so that a deployment without it forgets nothing. */
   get progress(): StreamProgress {
-    const relayed = Math.max(this.#progress.relayed, this.#progress.sequence, this.queue.at(-1)?.sequence ?? 0);
+    const relayed = Math.max(this.#progress.relayed, this.#progress.sequence, this.#queue.at(-1)?.sequence ?? 0);
     return { ...this.#progress, relayed };
   }
 
@@ -33,33 +46,45 @@ export class OrderStream {
 
   /** Sequence of the newest event of this stream before the given one, as far as queue and progress know. */
   lastSequenceBefore({ id, sequence }: { readonly id: EventId; readonly sequence: number }): number {
-    const queued = this.queue.findLast((event) => event.id < id)?.sequence ?? 0;
+    const queued = this.#queue.findLast((event) => event.id < id)?.sequence ?? 0;
     return Math.min(sequence - 1, Math.max(queued, this.#progress.sequence, this.#progress.relayed));
   }
 
-  /** Adds pending events, each once and in order. */
+  /** By backlog and relay step: adds pending events, each once and in order. */
   enqueue(events: readonly QueuedEvent[]): void {
     for (const event of events) {
-      const index = this.queue.findLastIndex(({ id }) => id <= event.id);
-      if (this.queue[index]?.id === event.id) this.queue[index] = event;
-      else this.queue.splice(index + 1, 0, event);
+      const index = this.#queue.findLastIndex(({ id }) => id <= event.id);
+      if (this.#queue[index]?.id === event.id) this.#queue[index] = event;
+      else this.#queue.splice(index + 1, 0, event);
     }
   }
 
   /** The next event, unless one before it is missing (W3). */
   next(): QueuedEvent | undefined {
-    const head = this.queue[0];
+    const head = this.#queue[0];
     return head !== undefined && head.previous > this.#progress.sequence ? undefined : head;
   }
 
   /** A missing event anywhere in the stream, also behind its end. */
   missing(): number | undefined {
-    return missingSequence(this.queue, this.#progress);
+    return missingSequence(this.#queue, this.#progress);
   }
 
-  /** The head is finished. */
+  /** By the drain: the head, as it is by now, is not done with, and nothing of the stream starts. */
+  stop(why: StreamStop, head?: QueuedEvent): void {
+    if (head !== undefined) this.#queue[0] = head;
+    this.#stopped = why;
+  }
+
+  /** By the drain: the head, as it is by now, may start again. */
+  resume(head: QueuedEvent): void {
+    this.#queue[0] = head;
+    this.#stopped = undefined;
+  }
+
+  /** By the drain: the head is finished. */
   finish(event: QueuedEvent): void {
-    this.queue.shift();
+    this.#queue.shift();
     this.#progress = { sequence: event.sequence, id: event.id, relayed: Math.max(this.#progress.relayed, event.sequence) };
   }
 }

@@ -1,16 +1,23 @@
 import type { Clock } from "../core/clock.ts";
-import { CONTROL_CACHE_MS, CONTROL_PARTITION, parsePauseRow, type Pause } from "../core/controls.ts";
+import { CONTROL_CACHE_MS, CONTROL_PARTITION, decodePause, PAUSE_ROWS, type Pause } from "../core/controls.ts";
 import { describeError } from "../core/errors.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrdersTable } from "../core/ports.ts";
 
-/** What operators have paused (F5), asked for at most once in {@link CONTROL_CACHE_MS} by a process. */
+/** After a failure the table is asked again after this time. */
+const RETRY_MS = 1_000;
+/** While the table can't be asked, what was known stands for this long: a pause that came since must not wait for ever. */
+const MAX_KNOWN_MS = 60_000;
+
+/** What operators have paused (F5), asked for at most once in {@link CONTROL_CACHE_MS} by a process, as long as the table answers. */
 export class PauseCache {
   readonly #orders: OrdersTable;
   readonly #clock: Clock;
   readonly #logger: Logger;
-  #pauses: Promise<readonly Pause[]> | undefined;
-  #readAt = 0;
+  #answer: Promise<readonly Pause[] | undefined> | undefined;
+  #askedAt = 0;
+  #failed = false;
+  #known: { readonly pauses: readonly Pause[]; readonly askedAt: number } | undefined;
 
   constructor(orders: OrdersTable, clock: Clock, logger: Logger) {
     this.#orders = orders;
@@ -18,26 +25,30 @@ export class PauseCache {
     this.#logger = logger;
   }
 
-  /** Never rejects: if the table can't be asked, what was known before stands. */
-  current(): Promise<readonly Pause[]> {
+  /** Never rejects: if the table can't be asked, what was known before stands for a while. Undefined: it is not known what is paused. */
+  current(): Promise<readonly Pause[] | undefined> {
     const now = this.#clock.monotonic();
-    if (this.#pauses === undefined || now - this.#readAt >= CONTROL_CACHE_MS) {
-      this.#readAt = now;
-      this.#pauses = this.#read(this.#pauses);
+    if (this.#answer === undefined || now - this.#askedAt >= (this.#failed ? RETRY_MS : CONTROL_CACHE_MS)) {
+      this.#askedAt = now;
+      this.#answer = this.#ask(now);
     }
-    return this.#pauses;
+    return this.#answer;
   }
 
-  async #read(before: Promise<readonly Pause[]> | undefined): Promise<readonly Pause[]> {
+  async #ask(askedAt: number): Promise<readonly Pause[] | undefined> {
     try {
-      const rows = await this.#orders.listEntities(CONTROL_PARTITION, { from: "pause:", to: "pause;" });
-      return rows.flatMap(({ rowKey, properties: { actor, reason, at } }) => {
-        const paused = parsePauseRow(rowKey);
-        return paused === undefined ? [] : [{ ...paused, actor: String(actor ?? ""), reason: String(reason ?? ""), at: String(at ?? "") }];
-      });
+      const rows = await this.#orders.listEntities(CONTROL_PARTITION, PAUSE_ROWS);
+      const pauses = rows.flatMap(({ rowKey, properties }) => decodePause(rowKey, properties) ?? []);
+      this.#known = { pauses, askedAt };
+      this.#failed = false;
+      return pauses;
     } catch (error) {
-      this.#logger.warn("pauses can't be read, the last known ones stand", { error: describeError(error) });
-      return (await before) ?? [];
+      this.#failed = true;
+      const known = this.#known;
+      const isRecent = known !== undefined && this.#clock.monotonic() - known.askedAt < MAX_KNOWN_MS;
+      const meanwhile = isRecent ? "the last known ones stand" : "nothing is started until they can";
+      this.#logger.warn(`pauses can't be read, ${meanwhile}`, { error: describeError(error) });
+      return isRecent ? known.pauses : undefined;
     }
   }
 }

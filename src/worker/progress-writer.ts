@@ -1,8 +1,10 @@
 import { isOutboxError, OutboxError } from "../core/errors.ts";
+import type { EventId } from "../core/event-id.ts";
 import { encodeHolder, isMarkedBy } from "../core/holder-mark.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import type { Etag, Metadata, OrderLeases } from "../core/ports.ts";
 import { encodeProgress, type Progress } from "../core/progress.ts";
+import { PROCESS_NAME } from "../system/process-name.ts";
 import type { HeldLease } from "./held-lease.ts";
 
 /** How often a write without an answer is repeated while the lease is held. */
@@ -16,7 +18,7 @@ export class ProgressWriter {
   readonly #leases: OrderLeases;
   readonly #order: OrderKey;
   readonly #lease: HeldLease;
-  readonly #round: string;
+  readonly #mark: EventId;
   #etag: Etag;
   #written: Progress;
   #wanted: Progress;
@@ -26,19 +28,19 @@ export class ProgressWriter {
   /** Something of this round is on the blob already, or is not to come any more. */
   #isMarked = false;
 
-  /** @param round mark of this round, a ULID made when it began */
   constructor(options: {
     readonly leases: OrderLeases;
     readonly order: OrderKey;
     readonly lease: HeldLease;
-    readonly round: string;
+    /** Of this round. */
+    readonly mark: EventId;
     readonly etag: Etag;
     readonly progress: Progress;
   }) {
     this.#leases = options.leases;
     this.#order = options.order;
     this.#lease = options.lease;
-    this.#round = options.round;
+    this.#mark = options.mark;
     this.#etag = options.etag;
     this.#written = options.progress;
     this.#wanted = options.progress;
@@ -88,7 +90,7 @@ export class ProgressWriter {
   }
 
   #metadataOf(progress: Progress): Metadata {
-    return { ...encodeProgress(progress, this.#round), ...encodeHolder(this.#lease.id) };
+    return { ...encodeProgress(progress, this.#mark), ...encodeHolder(this.#lease.id, PROCESS_NAME) };
   }
 
   #send(metadata: Metadata): Promise<Etag> {

@@ -2,10 +2,10 @@
 import { describeError, isOutboxError, printable } from "../core/errors.ts";
 import type { StoredEvent } from "../core/event.ts";
 import type { OrderAndOutbox, OutboxEntity } from "../core/ports.ts";
-import { knownStream, type Progress } from "../core/progress.ts";
+import { knownStream } from "../core/progress.ts";
 import { firstUnaccounted, type QueuedEvent } from "../core/stream.ts";
 import type { OrderStream } from "./order-stream.ts";
-import { readEntity, route, writeEventBlobs, type RoutedEvent } from "./relay.ts";
+import { readEntity, route, writeEventBlobs, type RoutedEvent } from "./event-blobs.ts";
 import type { RoundState } from "./round-state.ts";
 
 export async function readOutbox(round: RoundState): Promise<OrderAndOutbox> {
@@ -28,27 +28,25 @@ export function topSequence({ order, outbox }: OrderAndOutbox): number {
 export async function relayFound(round: RoundState, found: OrderAndOutbox, listed: ReadonlySet<number>): Promise<void> {
   const sequence = topSequence(found);
   const readable = await readEntities(round, found.outbox);
-  round.gapAt ??= firstUnaccounted(round.seen, sequence, new Set(readable.map((event) => event.sequence)), listed);
-  const events = readable.filter((event) => round.gapAt === undefined || event.sequence < round.gapAt);
+  const gapAt = firstUnaccounted(round.seen, sequence, new Set(readable.map((event) => event.sequence)), listed);
+  if (gapAt !== undefined) {
+    round.stopAt(gapAt);
+    round.gap(`event ${gapAt} is missing or unreadable: outbox, pending events and progress do not have it. Nothing after it runs.`);
+  }
+  const events = readable.filter((event) => round.passes(event.sequence));
   const last = events.at(-1)?.sequence ?? 0;
   if (last > 0) await relayEvents(round, events, found.outbox);
-  if (round.gapAt === undefined) round.seen = Math.max(round.seen, sequence);
-  else {
-    round.seen = Math.max(round.seen, last);
-    round.problem(
-      `event ${round.gapAt} is missing or unreadable: outbox, pending events and progress do not have it. Nothing after it runs.`,
-    );
-  }
+  round.relayedUpTo(round.stopped === undefined ? sequence : last);
   for (const stream of round.streams) {
     const missing = stream.missing();
-    if (missing !== undefined)
-      round.problem(`event ${missing} of ${stream.name} is missing from its pending events. Nothing after it runs.`);
+    if (missing !== undefined) round.gap(`event ${missing} of ${stream.name} is missing from its pending events. Nothing after it runs.`);
   }
 }
 
 async function relayEvents(round: RoundState, events: readonly StoredEvent[], entities: readonly OutboxEntity[]): Promise<void> {
+  const { order } = round;
   const { storage } = round.options;
-  const { order, lease } = round.input;
+  const { lease } = round.input;
   const last = events.at(-1)!.sequence;
   const routed = events.map((event) => route(event, round.streams));
   const queues = await writeEventBlobs(storage.blobs, order, routed, lease);
@@ -66,24 +64,16 @@ async function relayEvents(round: RoundState, events: readonly StoredEvent[], en
   for (const [stream, queued] of queues) stream.enqueue(queued);
 }
 
-/**
- * Before an entity goes, the progress has to tell of its event if no event blob does, or only those of a subscription that no other
- * deployment may know of.
- */
+/** Before an entity goes, the progress has to tell of its event where no other deployment would find it. */
 async function recordRelayed(
   round: RoundState,
   routed: readonly RoutedEvent[],
   queues: ReadonlyMap<OrderStream, readonly QueuedEvent[]>,
   last: number,
 ): Promise<void> {
-  const fresh = [...queues].filter(([stream]) => knownStream(round.writer.written, stream.name) === undefined);
-  if (fresh.length === 0 && routed.every(({ targets }) => targets.length > 0)) return;
-  const streams = fresh.map(([stream, queued]) => [stream.name, { ...stream.progress, relayed: queued.at(-1)?.sequence ?? 0 }]);
-  await round.writer.update((progress) => ({
-    ...progress,
-    relayed: Math.max(progress.relayed, last),
-    streams: { ...progress.streams, ...(Object.fromEntries(streams) as Progress["streams"]) },
-  }));
+  const isFresh = [...queues.keys()].some(({ name }) => knownStream(round.writer.written, name) === undefined);
+  if (!isFresh && routed.every(({ targets }) => targets.length > 0)) return;
+  await round.recordRelayed(new Map([...queues].map(([{ name }, queued]) => [name, queued.at(-1)?.sequence ?? 0])), last);
 }
 
 /** An entity that can't be read counts as missing: what is older goes on, nothing newer passes. */

@@ -1,6 +1,7 @@
 /** What a round is given, and what it tells. */
 import type { Clock } from "../core/clock.ts";
 import type { Pause } from "../core/controls.ts";
+import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, Storage } from "../core/ports.ts";
@@ -36,16 +37,16 @@ export interface RoundInput {
   readonly lease: HeldLease;
   /** What the lease was acquired on. */
   readonly blob: LeaseBlob;
-  /** Unique mark of this round. */
-  readonly id: string;
+  /** Made when this round began: operators see its time as that since when the lease is held. */
+  readonly mark: EventId;
   /** May a further event start: false once the host stops or the time budget is spent. */
   readonly mayStart: () => boolean;
   /** Aborts when the host stops for good. */
   readonly stop: AbortSignal;
   /** The holder before is dead, as far as can be told: it may have died in a handler (W4). */
   readonly holderDied: boolean;
-  /** What operators have paused (F5), as of not long ago. A round may take longer than that. */
-  readonly pauses: () => Promise<readonly Pause[]>;
+  /** What operators have paused (F5), as of not long ago. A round may take longer than that. Undefined: unknown, so nothing may start. */
+  readonly pauses: () => Promise<readonly Pause[] | undefined>;
   /** Pokes from wake-ups of the same order within the process. */
   readonly wakeable: Wakeable;
 }
@@ -53,7 +54,7 @@ export interface RoundInput {
 /** What the handling of a stream's head needs from its round. */
 export type HeadContext = Pick<
   RoundOptions,
-  "workflow" | "storage" | "clock" | "logger" | "random" | "breakers" | "quarantine" | "recheckDelayMs"
+  "workflow" | "storage" | "clock" | "logger" | "random" | "breakers" | "quarantine" | "retryDelayMs" | "recheckDelayMs"
 > &
   Pick<RoundInput, "orderId" | "order" | "lease" | "mayStart" | "stop" | "pauses">;
 
@@ -62,8 +63,8 @@ export interface RoundOutcome {
   /** Undefined if nothing is left that this round knows of. */
   readonly retryInMs: number | undefined;
   readonly problems: readonly string[];
-  /** Sequence up to which outbox entities have been dealt with, as far as they can be. */
-  readonly seen: number;
+  /** Entities of a greater sequence are news. Undefined if the order itself stops the round: another look would find it as it is. */
+  readonly lookAgainAfter: number | undefined;
   /** False if the lease must run out rather than be given back, so that the next holder lists what is left over (W3). */
   readonly clean: boolean;
 }

@@ -1,6 +1,10 @@
-/** What a round knows of its order while it holds the lease. Its parts (backlog, relay step, drain) share it; the round owns it. */
+/**
+ * What a round knows of its order while it holds the lease. Its parts (backlog, relay step, drain) share it, and change it by its methods
+ * alone: each says who calls it.
+ */
 import type { OrderKey } from "../core/order-id.ts";
-import { decodeProgress, knownStream, MAX_SUBSCRIPTIONS, NEW_STREAM, type Progress, type StreamProgress } from "../core/progress.ts";
+import { decodeProgress, MAX_SUBSCRIPTIONS, streamProgress, type Progress, type StreamProgress } from "../core/progress.ts";
+import { workerMetrics } from "../system/metrics.ts";
 import { Archiver } from "./archiver.ts";
 import { OrderStream } from "./order-stream.ts";
 import { ProgressWriter } from "./progress-writer.ts";
@@ -8,6 +12,12 @@ import type { RoundInput, RoundOptions } from "./round-options.ts";
 
 /** A round reports this many different problems; more of them tell nothing new. */
 const MAX_PROBLEMS = 50;
+
+/**
+ * Why events of the order must not run, in whatever stream: its entity is older than its progress, so none may; or the event `gapAt` is
+ * missing in the order itself, so neither it nor a newer one may.
+ */
+export type OrderStop = "behind-progress" | { readonly gapAt: number };
 
 export class RoundState {
   readonly options: RoundOptions;
@@ -17,13 +27,11 @@ export class RoundState {
   readonly streams: readonly OrderStream[];
   readonly archiver: Archiver;
   readonly writer: ProgressWriter;
-  /** What a listing found of streams that are not deployed here. */
-  readonly waitingElsewhere = new Map<string, StreamProgress>();
-  /** Sequence up to which entities have become blobs, or never will. */
-  seen: number;
-  /** Events from this sequence on must not run: one before them is missing in the order itself. */
-  gapAt: number | undefined;
+  readonly #elsewhere = new Map<string, StreamProgress>();
+  #seen: number;
+  #stopped: OrderStop | undefined;
   readonly #problems = new Set<string>();
+  #hasGap = false;
   #failure: unknown;
 
   constructor(options: RoundOptions, input: RoundInput) {
@@ -32,12 +40,44 @@ export class RoundState {
     const { order, lease } = input;
     this.order = order;
     const progress = decodeProgress(input.blob.metadata);
-    this.seen = Math.max(progress.clean, progress.relayed);
-    this.streams = options.subscriptions.map(
-      (subscription) => new OrderStream(subscription, knownStream(progress, subscription.name) ?? NEW_STREAM),
-    );
-    this.writer = new ProgressWriter({ leases: options.storage.leases, order, lease, round: input.id, etag: input.blob.etag, progress });
+    this.#seen = Math.max(progress.clean, progress.relayed);
+    this.streams = options.subscriptions.map((subscription) => new OrderStream(subscription, streamProgress(progress, subscription.name)));
+    this.writer = new ProgressWriter({ leases: options.storage.leases, order, lease, mark: input.mark, etag: input.blob.etag, progress });
     this.archiver = new Archiver({ blobs: options.storage.blobs, order, lease, clock: options.clock, logger: options.logger });
+  }
+
+  /** Sequence up to which entities have become blobs, or never will. */
+  get seen(): number {
+    return this.#seen;
+  }
+
+  get stopped(): OrderStop | undefined {
+    return this.#stopped;
+  }
+
+  /** By the relay step: what is up to this sequence has become blobs. */
+  relayedUpTo(sequence: number): void {
+    this.#seen = Math.max(this.#seen, sequence);
+  }
+
+  /** By the relay step. Once for the round: what is missing can't come back under the lease. */
+  stopAt(gapAt: number): void {
+    this.#stopped ??= { gapAt };
+  }
+
+  /** By the round's start: the order is behind its progress. */
+  stopAll(): void {
+    this.#stopped ??= "behind-progress";
+  }
+
+  /** By the backlog: what a listing found of a stream that is not deployed here. */
+  keepElsewhere(name: string, progress: StreamProgress): void {
+    this.#elsewhere.set(name, progress);
+  }
+
+  /** May the event of this sequence run, as far as the order itself goes? */
+  passes(sequence: number): boolean {
+    return this.#stopped === undefined || (this.#stopped !== "behind-progress" && sequence < this.#stopped.gapAt);
   }
 
   /** Why the round ends early: the first thing that went wrong for all of its streams. */
@@ -60,6 +100,15 @@ export class RoundState {
     this.options.logger.warn(text, { orderId: this.input.orderId });
   }
 
+  /** An event is missing (W3): an alarm, once for the round. */
+  gap(text: string): void {
+    if (this.#problems.has(text)) return;
+    this.#problems.add(text);
+    this.options.logger.error(text, { orderId: this.input.orderId });
+    if (!this.#hasGap) workerMetrics.gapFound();
+    this.#hasGap = true;
+  }
+
   /** Subscriptions that other deployments know and this one does not (F10). */
   absent(): string[] {
     return Object.keys(this.writer.written.streams).filter((name) => this.streams.every((stream) => stream.name !== name));
@@ -73,19 +122,19 @@ export class RoundState {
   isRunnable(stream: OrderStream): boolean {
     const next = stream.next();
     if (next === undefined || stream.stopped !== undefined || !this.goesOn()) return false;
-    return this.gapAt === undefined || next.sequence < this.gapAt;
+    return this.passes(next.sequence);
   }
 
   /** Everything relayed is finished everywhere. */
   isClean(): boolean {
-    return this.gapAt === undefined && this.streams.every((stream) => stream.queue.length === 0 && stream.missing() === undefined);
+    return this.#stopped === undefined && this.streams.every((stream) => stream.queue.length === 0 && stream.missing() === undefined);
   }
 
   /** Everything as it stands, once all that was pending is listed and relayed. */
   recordProgress(): Promise<void> {
     return this.writer.update((progress) => ({
-      clean: this.isClean() ? this.seen : progress.clean,
-      relayed: Math.max(progress.relayed, this.seen),
+      clean: this.isClean() ? this.#seen : progress.clean,
+      relayed: Math.max(progress.relayed, this.#seen),
       streams: this.#streamProgress(progress),
     }));
   }
@@ -95,10 +144,28 @@ export class RoundState {
     return this.writer.update((progress) => ({ ...progress, streams: this.#streamProgress(progress) }));
   }
 
+  /**
+   * By the relay step, when event blobs exist and before their entities go: no blob may tell of an event that nobody wants, or only those of
+   * a subscription that no other deployment knows of.
+   *
+   * @param newest of each stream that got events, the newest one's sequence
+   * @param last sequence up to which entities go
+   */
+  recordRelayed(newest: ReadonlyMap<string, number>, last: number): Promise<void> {
+    return this.writer.update((progress) => ({
+      ...progress,
+      relayed: Math.max(progress.relayed, last),
+      streams: this.#streamProgress(progress, newest),
+    }));
+  }
+
   /** All streams as they stand, also those that wait: what is only in their blobs now must be known to the next round (W3). */
-  #streamProgress(progress: Progress): Progress["streams"] {
-    const own = this.streams.map((stream) => [stream.name, stream.progress] as const);
-    const all = Object.entries({ ...progress.streams, ...Object.fromEntries(this.waitingElsewhere), ...Object.fromEntries(own) });
+  #streamProgress(progress: Progress, newest: ReadonlyMap<string, number> = new Map()): Progress["streams"] {
+    const own = this.streams.map(({ name, progress: known }): readonly [string, StreamProgress] => [
+      name,
+      { ...known, relayed: Math.max(known.relayed, newest.get(name) ?? 0) },
+    ]);
+    const all = Object.entries({ ...progress.streams, ...Object.fromEntries(this.#elsewhere), ...Object.fromEntries(own) });
     if (all.length <= MAX_SUBSCRIPTIONS) return Object.fromEntries(all);
     // No room for all that ever were: those that are gone and wait for nothing may be forgotten.
     return Object.fromEntries(

@@ -1,15 +1,11 @@
 /**
- * One holding of an order's lease (design §5): backlog, relay, drain, archive.
+ * One holding of an order's lease (design §5): backlog, relay, drain, archive. Nothing runs before the backlog is listed and the entities
+ * seen are gone: W3 here, W1 in relay-step.ts. Then W2, W9 and G2 in drain.ts, W4 in run-head.ts.
  *
- * W1  All event blobs of an outbox entity exist before the entity is deleted, and nothing runs before the entities seen are gone.
- * W2  The progress write is the commit point of an event. What the progress has passed is never run.
- * W3  `clean` + the entities just read = the order's sequence: then nothing older is pending and nothing is listed. A missing event stops
- *     its stream, it is never skipped.
- * W4  What was there before this round is suspect; its start is counted first.
- * W9  New commits are noticed while a handler runs.
- *
- * Who owns what: the round owns its state and with it the streams; each stream's drain owns its queue's head; the ProgressWriter alone writes
- * the lease blob; the Archiver alone writes the archive and deletes event blobs.
+ * Who writes what: RoundState has the order's place and why it stands, OrderStream one stream's queue and why it stands; each is changed by
+ * its own methods alone, which name their callers. The ProgressWriter alone writes the lease blob; the Archiver alone writes the archive and
+ * deletes finished event blobs; event-blobs.ts creates event blobs, save-state.ts writes their metadata, dead-head.ts the index of dead
+ * letters.
  */
 import { isOutboxError } from "../core/errors.ts";
 import { listBacklog } from "./backlog.ts";
@@ -36,7 +32,7 @@ export async function runRound(options: RoundOptions, input: RoundInput): Promis
   if (failure !== undefined && !isOutboxError(failure, "lease-lost")) throw failure;
   return {
     handled: drain.handled,
-    seen: round.gapAt === undefined ? round.seen : Number.MAX_SAFE_INTEGER,
+    lookAgainAfter: round.stopped === undefined ? round.seen : undefined,
     retryInMs: retryInMs(round),
     problems: [...new Set([...round.problems, ...unarchived.retryable, ...unarchived.final])],
     clean: unarchived.retryable.length === 0 && failure === undefined,
@@ -49,10 +45,8 @@ async function start(round: RoundState): Promise<void> {
   const { clean } = round.writer.written;
   const sequence = topSequence(found);
   if (sequence < round.seen) {
-    round.gapAt = 0;
-    round.problem(
-      `the order entity is at event ${sequence}, its progress at ${round.seen}: the entity was restored or removed. Nothing runs.`,
-    );
+    round.stopAll();
+    round.gap(`the order entity is at event ${sequence}, its progress at ${round.seen}: the entity was restored or removed. Nothing runs.`);
     return;
   }
   // W3: by arithmetic, is anything older than the entities pending? A holder that never said good-bye may have left blobs behind.
@@ -87,7 +81,7 @@ function retryInMs(round: RoundState): number | undefined {
     if (stream.queue.length > 0) return round.input.mayStart() ? recheckDelayMs : 0;
     return stream.missing() === undefined ? undefined : recheckDelayMs;
   });
-  if (round.gapAt !== undefined) delays.push(recheckDelayMs);
+  if (round.stopped !== undefined) delays.push(recheckDelayMs);
   const due = delays.filter((delay) => delay !== undefined);
   return due.length === 0 ? undefined : Math.min(...due);
 }

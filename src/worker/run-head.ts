@@ -8,7 +8,7 @@
  */
 import { isPaused } from "../core/controls.ts";
 import { describeError, describeStack, isOutboxError } from "../core/errors.ts";
-import { appendFailure, isDue } from "../core/pending-event.ts";
+import { appendFailure, isDue, isHandlerMissing } from "../core/pending-event.ts";
 import { decideRetry, type RetryPolicy } from "../core/retry.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
@@ -45,8 +45,8 @@ class HeadRun {
     if (queued.decision !== undefined) return this.#dead.carryOut(queued, queued.decision);
     if (queued.status === "blocked") return this.#dead.stand(queued);
     if (queued.status === "parked" && !isDue(queued, this.#context.clock.now())) return standParked(this.#context, queued);
-    const pause = isPaused(await this.#context.pauses(), this.#subscription.name, this.#context.orderId);
-    if (pause !== undefined) return stands(queued, undefined, `paused by ${pause.actor}: ${pause.reason}`);
+    const hindered = await this.#hindrance(queued);
+    if (hindered !== undefined) return hindered;
     let type: string | undefined;
     let event: HandledEvent<AnyWorkflow>;
     try {
@@ -54,7 +54,8 @@ class HeadRun {
       ({ type } = stored);
       event = await openEvent(this.#context.workflow, stored);
     } catch (error) {
-      if (isOutboxError(error, "gap", "handler-missing")) return stands(queued, this.#context.recheckDelayMs, describeError(error));
+      if (isOutboxError(error, "handler-missing")) return this.#waitForHandler(queued, describeError(error));
+      if (isOutboxError(error, "gap")) return stands(queued, this.#context.recheckDelayMs, describeError(error));
       if (!isOutboxError(error, "corrupt", "invalid-event")) throw error;
       return this.#dead.die(queued, describeError(error), type, policyOf(this.#subscription, type));
     }
@@ -63,7 +64,30 @@ class HeadRun {
     return this.#start(queued, event);
   }
 
+  /** Why it waits is written down once, for those who look at the order. It is no failure: no attempt is counted. */
+  async #waitForHandler(queued: QueuedEvent, why: string): Promise<HeadStep> {
+    const { recheckDelayMs } = this.#context;
+    if (isHandlerMissing(queued)) return stands(queued, recheckDelayMs, why);
+    const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, { lastError: why });
+    return saved ? stands(next, recheckDelayMs, why) : { kind: "again", queued: next };
+  }
+
+  /**
+   * Why nothing may start: the host stops, the time is spent, the stream is paused (F5). To be asked after everything that takes time, the
+   * wait in quarantine above all, and right before a start.
+   */
+  async #hindrance(queued: QueuedEvent): Promise<HeadEnd | undefined> {
+    const { pauses, orderId, mayStart, retryDelayMs } = this.#context;
+    const known = await pauses();
+    if (!mayStart()) return stands(queued, 0);
+    if (known === undefined) return stands(queued, retryDelayMs, "it can't be told what is paused, as the table does not answer");
+    const pause = isPaused(known, this.#subscription.name, orderId);
+    return pause && stands(queued, undefined, `paused by ${pause.actor}: ${pause.reason}`);
+  }
+
   async #start(queued: QueuedEvent, event: HandledEvent<AnyWorkflow>): Promise<HeadStep> {
+    const hindered = await this.#hindrance(queued);
+    if (hindered !== undefined) return hindered;
     const policy = policyOf(this.#subscription, event.type);
     let head = queued;
     if (queued.suspect) {
@@ -72,6 +96,7 @@ class HeadRun {
       head = counted.queued;
       // Changed by an operator meanwhile: theirs stands.
       if (head.suspect) return counted;
+      if ((await this.#hindrance(head)) !== undefined) return this.#uncountSuspect(head);
     }
     const attempt = queued.suspect ? head.attempts : head.attempts + 1;
     this.#context.lease.assertHeld();
@@ -152,6 +177,13 @@ class HeadRun {
       waitMs: 0,
     });
     return { kind: "again", queued: saved ? { ...next, suspect: false } : next };
+  }
+
+  /** Not started after all, so its start is taken back: it must not pass for one that a process died in. Then it is judged again. */
+  async #uncountSuspect(counted: QueuedEvent): Promise<HeadStep> {
+    const { attempts, crashes } = counted;
+    const { queued } = await saveState(this.#context, this.#subscription.name, counted, { attempts: attempts - 1, crashes: crashes - 1 });
+    return { kind: "again", queued: { ...queued, suspect: true } };
   }
 
   async #failed(queued: QueuedEvent, error: unknown, event: HandledEvent<AnyWorkflow>, policy: RetryPolicy): Promise<HeadStep> {

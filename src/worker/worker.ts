@@ -103,7 +103,7 @@ export function createWorker(options: WorkerOptions): Worker {
       if (taken === "moving") return result("left", 1_000);
       const { lease, blob } = taken;
       const holderDied = !letGo.delete(order) && blob.state === "abandoned";
-      const pauses = (): Promise<readonly Pause[]> => pauseCache.current();
+      const pauses = (): Promise<readonly Pause[] | undefined> => pauseCache.current();
       // Asked for now, so that the first event need not wait for it. Never rejects.
       void pauses();
       const outcome = await underLease({ orderId, order, lease, blob, holderDied, mayStart, stop, wakeable, pauses });
@@ -111,8 +111,9 @@ export function createWorker(options: WorkerOptions): Worker {
       for (const problem of outcome.problems) problems.add(problem);
       if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
       // The look after the release: a wake-up that found the lease taken went away quietly and relies on it (C09).
+      const { lookAgainAfter } = outcome;
       const { outbox } = await storage.orders.readOutbox(order);
-      if (outbox.some(({ sequence }) => sequence > outcome.seen)) continue;
+      if (lookAgainAfter !== undefined && outbox.some(({ sequence }) => sequence > lookAgainAfter)) continue;
       if (wakeable.takePoke()) continue;
       if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
       // In the same tick as the question above: a later wake-up starts a round of its own, so no poke is lost.
@@ -121,11 +122,11 @@ export function createWorker(options: WorkerOptions): Worker {
     }
   }
 
-  async function underLease(input: Omit<RoundInput, "id">): Promise<RoundOutcome> {
+  async function underLease(input: Omit<RoundInput, "mark">): Promise<RoundOutcome> {
     const { lease, order } = input;
     let giveBack = false;
     try {
-      const outcome = await runRound(roundOptions, { ...input, id: nextEventId(undefined, clock.now(), random) });
+      const outcome = await runRound(roundOptions, { ...input, mark: nextEventId(undefined, clock.now(), random) });
       giveBack = outcome.clean;
       return outcome;
     } finally {

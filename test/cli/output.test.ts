@@ -67,14 +67,16 @@ test.each([
   expect(duration(seconds)).toBe(text);
 });
 
-test.each(["o-1", "it's", "$(id) `id` \\", "-rf", "", "é📦", "o-1\n\u001b[2J\u009b\"\\'$x", "a b"])(
-  "the shell reads %j back",
-  (orderId) => {
+const SHELL_TEXTS = ["o-1", "it's", "$(id) `id` \\", "-rf", "", "é📦", "o-1\n\u001b[2J\u009b\"\\'$x", "a b", "🎉\n1f\u202e7é"];
+
+test.each(SHELL_TEXTS.flatMap((text) => ["C.UTF-8", "C"].map((locale) => [text, locale] as const)))(
+  "the shell reads %j back, in the locale %s",
+  (orderId, locale) => {
     const line = commandLine(["wake", "--", orderId]);
     expect(line.split("\n")).toHaveLength(1);
     expect(line).not.toMatch(ACTIVE);
     const echo = 'ordered-outbox() { printf "%s\\0" "$@"; }\n';
-    const read = execFileSync("bash", ["-c", `${echo}${line}`], { encoding: "utf8", env: { ...process.env, LC_ALL: "C.UTF-8" } });
+    const read = execFileSync("bash", ["-c", `${echo}${line}`], { encoding: "utf8", env: { ...process.env, LC_ALL: locale } });
     expect(read.split("\0")).toEqual(["wake", "--", orderId, ""]);
   },
 );

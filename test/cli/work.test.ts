@@ -264,7 +264,7 @@ describe("what is wrong is said, with an exit status", () => {
     {
       name: "an interval that is none",
       args: ["work", "--workflow", FIXTURE, "--sweep-interval", "0"],
-      says: "from 1 to 3600",
+      says: "from 1s to 1h",
     },
     { name: "a bad prefix", args: ["work", "--workflow", FIXTURE, "--prefix", "A_b"], says: "prefix", azurite: true },
     { name: "no account", args: ["work", "--workflow", FIXTURE], says: "no storage account" },

@@ -2,7 +2,7 @@
 import { TableClient } from "@azure/data-tables";
 import { BlobServiceClient } from "@azure/storage-blob";
 import { LEASE_CONTAINER, ORDERS_TABLE } from "../../src/core/names.ts";
-import { connectTestStorage } from "../support/azurite-storage.ts";
+import { connectTestStorage, endLease } from "../support/azurite-storage.ts";
 import type { Harness } from "./harness.ts";
 
 export async function connectAccount(connectionString: string): Promise<Harness> {
@@ -13,9 +13,9 @@ export async function connectAccount(connectionString: string): Promise<Harness>
     storage,
     putForeignRow: async (partitionKey, rowKey, properties) =>
       void (await table.upsertEntity({ partitionKey, rowKey, ...properties }, "Replace")),
-    breakLease: async (order) => void (await leases.getBlobClient(order).getBlobLeaseClient().breakLease(0)),
+    breakLease: (order) => endLease(storage, order, connectionString),
     deleteLeaseBlob: async (order) => {
-      await leases.getBlobClient(order).getBlobLeaseClient().breakLease(0);
+      await endLease(storage, order, connectionString);
       await leases.deleteBlob(order);
     },
   };

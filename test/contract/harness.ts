@@ -10,7 +10,7 @@ export interface Harness {
   readonly storage: Storage;
   /** Writes a row past the port, as another program would; numbers are stored as Int64 if they are bigints. */
   putForeignRow(order: OrderKey, rowKey: string, properties: Readonly<Record<string, TableValue>>): Promise<void>;
-  /** Breaks the lease at once, as an operator would. */
+  /** Ends the lease at once, without its holder. */
   breakLease(order: OrderKey): Promise<void>;
   deleteLeaseBlob(order: OrderKey): Promise<void>;
 }

@@ -198,25 +198,38 @@ export function describeOrderLeases(connect: Connect): void {
       await acquired(order);
     });
 
-    it("break ends anybody's lease at once, and the progress stays as it is", async () => {
+    it("G2: break lets a lease run out: no renewal and no other holder, but its holder's writes count for as long as it lasts", async () => {
       const { order, id, etag } = await acquired();
       const next = await storage.leases.writeMetadata(order, { a: "1" }, { leaseId: id, etag });
-      await storage.leases.break(order);
-      expect(await storage.leases.read(order)).toEqual({ etag: next, metadata: { a: "1" }, state: "abandoned" });
-      await failure(storage.leases.writeMetadata(order, { a: "2" }, { leaseId: id, etag: next }), "lease-lost");
+      const endsInMs = await storage.leases.break(order);
+      expect(endsInMs).toBeGreaterThan(0);
+      expect(endsInMs).toBeLessThanOrEqual(DURATION_MS);
+      expect(await storage.leases.read(order)).toEqual({ etag: next, metadata: { a: "1" }, state: "taken", breaking: true });
+      await failure(storage.leases.renew(order, id), "lease-lost");
+      for (const other of [randomUUID(), id]) {
+        await failure(storage.leases.acquire(order, { id: other, durationMs: DURATION_MS, etag: next }), "lease-taken");
+      }
+      expect(await storage.leases.isHeldBy(order, id)).toBe(true);
+      const last = await storage.leases.writeMetadata(order, { a: "2" }, { leaseId: id, etag: next });
+      await storage.leases.release(order, id);
+      expect(await storage.leases.read(order)).toEqual({ etag: last, metadata: { a: "2" }, state: "free" });
       await acquired(order);
     });
 
-    it("C18: break is quiet when there is no lease, no longer one, or no blob", async () => {
+    it("C18: break is quiet when there is no lease, one that breaks already, or no blob", async () => {
       const { order, id } = await acquired();
-      await storage.leases.break(order);
-      await storage.leases.break(order);
+      const first = await storage.leases.break(order);
+      expect(await storage.leases.break(order)).toBeLessThanOrEqual(first);
       const free = await acquired();
       await storage.leases.release(free.order, free.id);
-      await storage.leases.break(free.order);
+      expect(await storage.leases.break(free.order)).toBe(0);
       expect((await storage.leases.read(free.order))?.state).toBe("free");
-      await storage.leases.break(newOrder());
+      expect(await storage.leases.break(newOrder())).toBe(0);
       await failure(storage.leases.renew(order, id), "lease-lost");
+      const ended = await acquired();
+      await harness.breakLease(ended.order);
+      expect(await storage.leases.break(ended.order)).toBe(0);
+      expect((await storage.leases.read(ended.order))?.state).toBe("abandoned");
     });
 
     it("an aborted signal takes nothing", async () => {

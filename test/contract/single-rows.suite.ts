@@ -1,6 +1,8 @@
+import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { CONTROL_PARTITION, pauseRow } from "../../src/core/controls.ts";
-import { idempotencyRow } from "../../src/core/names.ts";
+import { CONTROL_PARTITION, parsePauseRow, PAUSE_ROWS, pauseRow } from "../../src/core/controls.ts";
+import { idempotencyRow, MAX_SUBSCRIPTION_NAME_LENGTH } from "../../src/core/names.ts";
+import { encodeOrderId, MAX_ORDER_ID_LENGTH, parseOrderId } from "../../src/core/order-id.ts";
 import type { Storage, TableValue } from "../../src/core/ports.ts";
 import { failure, newOrder, transaction, type Connect } from "./harness.ts";
 
@@ -62,6 +64,16 @@ export function describeSingleRows(connect: Connect): void {
       }
       const rows = await storage.orders.listEntities(CONTROL_PARTITION, { from: "pause:", to: "pause;" });
       expect(rows.map(({ rowKey }) => rowKey)).toEqual(["pause:mail", `pause:mail:${order}`]);
+    });
+
+    it("F5: the control partition takes a row for the longest order of the subscription with the longest name", async () => {
+      const orderId = parseOrderId(`${randomUUID()}${"注".repeat(MAX_ORDER_ID_LENGTH - 36)}`);
+      const rowKey = pauseRow("m".repeat(MAX_SUBSCRIPTION_NAME_LENGTH), encodeOrderId(orderId));
+      await storage.orders.insertEntity(CONTROL_PARTITION, rowKey, { actor: "ann" });
+      expect((await storage.orders.readEntity(CONTROL_PARTITION, rowKey))?.properties).toEqual({ actor: "ann" });
+      const rows = await storage.orders.listEntities(CONTROL_PARTITION, PAUSE_ROWS);
+      expect(rows.map((row) => parsePauseRow(row.rowKey)?.orderId)).toContain(orderId);
+      expect(await storage.orders.deleteEntity(CONTROL_PARTITION, rowKey)).toBe(true);
     });
 
     it("delete tells whether there was something", async () => {

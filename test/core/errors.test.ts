@@ -67,18 +67,34 @@ describe("errors", () => {
     [String.raw`o\u005cu000a1`, String.raw`o\u005cu005cu000a1`],
     ["\\\n", String.raw`\\u000a`],
     [String.raw`C:\users`, String.raw`C:\users`],
+    ["o-1\u061c", String.raw`o-1\u061c`],
+    ["o\u200b-1", String.raw`o\u200b-1`],
+    ["o-1\ufeff", String.raw`o-1\ufeff`],
+    ["o-\u{e0041}1", String.raw`o-\udb40\udc411`],
+    ["o\u00ad-1", String.raw`o\u00ad-1`],
+    ["o\u2060-\u20641", String.raw`o\u2060-\u20641`],
+    ["\u3164o-1\ufe0f", String.raw`\u3164o-1\ufe0f`],
+    ["o\u00a01 2\u3000", String.raw`o\u00a01 2\u3000`],
+    ["Größe 注 \u{1F4E6} e\u0301", "Größe 注 \u{1F4E6} e\u0301"],
   ])("C23: %j is printed as %s", (text, printed) => {
     expect(printable(text)).toBe(printed);
     expect(readBack(printed)).toBe(text);
   });
 
   test("property: what is printed tells which text it was", () => {
-    const piece = fc.constantFrom("\\", "u", "\n", "0", "a", "00", "\\u000a", "\\u005c", "\u202e", "é");
+    const piece = fc.constantFrom("\\", "u", "\n", "0", "a", "00", "\\u000a", "\\u005c", "\u202e", "é", "\u200b", "\u{e0041}", "\u00a0");
     const texts = fc.oneof(
       fc.array(piece).map((pieces) => pieces.join("")),
       fc.string({ unit: "binary" }),
     );
     fc.assert(fc.property(texts, (text) => readBack(printable(text, Number.POSITIVE_INFINITY)) === text));
+  });
+
+  test("property: nothing that is printed is invisible", () => {
+    const invisible = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]|(?! )\p{Zs}/u;
+    const hidden = fc.constantFrom("\u061c", "\u200b", "\u180e", "\u{e0041}", "\u034f", "\u2003");
+    const texts = fc.array(fc.oneof(fc.string({ unit: "binary" }), hidden)).map((pieces) => pieces.join(""));
+    fc.assert(fc.property(texts, (text) => !invisible.test(printable(text, Number.POSITIVE_INFINITY))));
   });
 
   test("an id that one of our errors quotes is escaped once, however often the error is told", () => {

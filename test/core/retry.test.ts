@@ -184,7 +184,7 @@ test.each<[string, unknown]>([
   ],
   ["a delay that is a bigint", new RetryableError("x", 5n as unknown as number)],
   ["a delay that is a symbol", new RetryableError("x", Symbol("x") as unknown as number)],
-])("H21: whatever is thrown, it is decided: %s", (_name, error) => {
+])("whatever is thrown, it is decided: %s", (_name, error) => {
   expect(decideRetry(resolveRetryPolicy("mail"), 1, error, 0)).toMatchObject({ kind: "again" });
   expect(decideRetry(resolveRetryPolicy("mail"), 33, error, 0)).toMatchObject({ kind: "dead" });
 });

@@ -12,7 +12,7 @@ import { listDeadLetters } from "../../src/operations/dead-letters.ts";
 import { verifyAll } from "../../src/operations/verify.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
 import { systemClock } from "../../src/system/clock.ts";
-import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
+import { connectTestStorage, endLease, type TestStorage } from "../support/azurite-storage.ts";
 import { workflow } from "./fixtures/steps.ts";
 
 const KILLER = fileURLToPath(new URL("fixtures/killer-process.ts", import.meta.url));
@@ -111,7 +111,7 @@ test(
       child!.kill("SIGKILL");
       await killed;
       // What the ends of the leases and the sweep do, without the wait.
-      await Promise.all(orders.map((orderId) => storage.leases.break(encodeOrderId(orderId))));
+      await Promise.all(orders.map((orderId) => endLease(storage, encodeOrderId(orderId))));
       await wake();
     }
     await vi.waitFor(async () => expect((await listDeadLetters(context)).letters).toHaveLength(1), { timeout: 15_000, interval: 100 });

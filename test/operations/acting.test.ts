@@ -3,21 +3,88 @@ import { describe, expect, test } from "vitest";
 import { CONTROL_CACHE_MS } from "../../src/core/controls.ts";
 import { OutboxError } from "../../src/core/errors.ts";
 import type { OrdersTable } from "../../src/core/ports.ts";
+import { listDeadLetters } from "../../src/operations/dead-letters.ts";
+import { decideMany, decideOrder, discardPending } from "../../src/operations/decide-many.ts";
+import { dismiss } from "../../src/operations/dismiss.ts";
+import { explain } from "../../src/operations/explain.ts";
 import { inLanes } from "../../src/operations/lanes.ts";
-import { listPauses, pause, resume } from "../../src/operations/pauses.ts";
+import { listPauses } from "../../src/operations/list-pauses.ts";
+import { pause, resume } from "../../src/operations/pauses.ts";
+import { redriveSkipped } from "../../src/operations/redrive-skipped.ts";
+import { showOrder } from "../../src/operations/show-order.ts";
 import { unlockOrder } from "../../src/operations/unlock.ts";
+import { verifyOrder } from "../../src/operations/verify.ts";
 import { wakeOrder } from "../../src/operations/wake.ts";
 import { settle } from "../support/manual-clock.ts";
 import { ANN, BOB, id, key, Scene } from "./support.ts";
 
 const ODD = 'o-1\n<b>"é📦\u001b[2J/..:pause';
 
+describe("an operator without a name or a reason is refused, dry or not (G6)", () => {
+  const NOBODY = { actor: "ann", reason: "" };
+  test.each<[string, (scene: Scene, options: { readonly dryRun: boolean }) => Promise<unknown>]>([
+    ["pause", (scene, options) => pause(scene.context, { subscription: "audit" }, NOBODY, options)],
+    ["resume", (scene, options) => resume(scene.context, { subscription: "audit" }, NOBODY, options)],
+    ["unlock", (scene, options) => unlockOrder(scene.context, id("o-1"), NOBODY, options)],
+    ["wake", (scene, options) => wakeOrder(scene.context, id("o-1"), NOBODY, options)],
+    ["redrive", (scene, options) => decideMany(scene.context, "redrive", {}, NOBODY, options)],
+    ["discard of what is pending", (scene, options) => discardPending(scene.context, { subscription: "audit" }, NOBODY, options)],
+  ])("%s", async (_name, act) => {
+    const scene = new Scene();
+    scene.pending("o-1", 1);
+    await scene.hold("o-1");
+    for (const dryRun of [true, false]) await expect(act(scene, { dryRun })).rejects.toMatchObject({ code: "invalid-option" });
+    expect(scene.audit()).toEqual([]);
+  });
+
+  test.each([
+    ["dismiss", dismiss],
+    ["redrive out of order", redriveSkipped],
+  ])("%s", async (_name, act) => {
+    const scene = new Scene();
+    scene.archived("o-1", 1, { outcome: "dead-lettered" });
+    scene.deadIndex("o-1", 1, "skip");
+    const [letter] = (await listDeadLetters(scene.context)).letters;
+    await expect(act(scene.context, letter!, NOBODY, { dryRun: true })).rejects.toMatchObject({ code: "invalid-option" });
+  });
+});
+
+test("OrderIds are plain text at the border, and are checked there", async () => {
+  const scene = new Scene();
+  scene.pending("o-1", 1);
+  const { context } = scene;
+  expect(await wakeOrder(context, "o-1", ANN)).toMatchObject({ outcome: "woken" });
+  expect(await showOrder(context, "o-1")).toMatchObject({ orderId: "o-1" });
+  const bad = "x".repeat(129);
+  const calls = [
+    () => wakeOrder(context, bad, ANN),
+    () => unlockOrder(context, bad, ANN),
+    () => showOrder(context, bad),
+    () => explain(context, bad),
+    () => verifyOrder(context, bad),
+    () => listDeadLetters(context, { orderId: bad }),
+    () => decideOrder(context, "redrive", { orderId: bad }, ANN),
+    () => discardPending(context, { subscription: "audit", orderId: bad }, ANN),
+    () => pause(context, { subscription: "audit", orderId: bad }, ANN),
+    () => resume(context, { subscription: "audit", orderId: bad }, ANN),
+  ];
+  for (const call of calls) await expect(call()).rejects.toMatchObject({ code: "invalid-order-id" });
+});
+
+test("without a clock the system's is used", async () => {
+  const scene = new Scene();
+  scene.pending("o-1", 1);
+  const before = Date.now();
+  await wakeOrder({ storage: scene.storage }, "o-1", ANN);
+  expect(Date.parse(scene.audit()[0]!.at)).toBeGreaterThanOrEqual(before);
+});
+
 describe("pauses (F5)", () => {
   test("of a subscription and of one order, whatever it is called, are listed with who, when and why", async () => {
     const scene = new Scene();
-    await pause(scene.context, { subscription: "audit" }, ANN);
-    await pause(scene.context, { subscription: "audit", orderId: id(ODD) }, BOB);
-    await pause(scene.context, { subscription: "audit-2" }, BOB);
+    await pause(scene.context, { subscription: "audit" }, ANN, { force: true });
+    await pause(scene.context, { subscription: "audit", orderId: id(ODD) }, BOB, { force: true });
+    await pause(scene.context, { subscription: "audit-2" }, BOB, { force: true });
 
     expect(await listPauses(scene.context)).toEqual([
       { subscription: "audit", orderId: undefined, ...ANN, at: "2026-01-01T00:00:00.000Z" },
@@ -28,8 +95,8 @@ describe("pauses (F5)", () => {
 
   test("a second pause changes nothing and tells of the first", async () => {
     const scene = new Scene();
-    await pause(scene.context, { subscription: "audit" }, ANN);
-    expect(await pause(scene.context, { subscription: "audit" }, BOB)).toMatchObject({
+    await pause(scene.context, { subscription: "audit" }, ANN, { force: true });
+    expect(await pause(scene.context, { subscription: "audit" }, BOB, { force: true })).toMatchObject({
       outcome: "already-paused",
       pause: { actor: "ann" },
     });
@@ -38,7 +105,9 @@ describe("pauses (F5)", () => {
 
   test("of two at the very same time one has paused, and the other is told", async () => {
     const scene = new Scene();
-    const both = await Promise.all([ANN, BOB].map((operator) => pause(scene.context, { subscription: "audit" }, operator)));
+    const both = await Promise.all(
+      [ANN, BOB].map((operator) => pause(scene.context, { subscription: "audit" }, operator, { force: true })),
+    );
     expect(both.map(({ outcome }) => outcome).sort()).toEqual(["already-paused", "paused"]);
     const [{ actor } = { actor: "" }] = await listPauses(scene.context);
     expect(both.map((result) => result.pause.actor)).toEqual([actor, actor]);
@@ -49,10 +118,10 @@ describe("pauses (F5)", () => {
     const gates = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
     let inserts = 0;
     scene.storage.onCall = ({ method }) => (method === "insertEntity" ? gates[inserts++]?.promise : undefined);
-    const ann = pause(scene.context, { subscription: "audit" }, ANN);
+    const ann = pause(scene.context, { subscription: "audit" }, ANN, { force: true });
     await settle();
     await scene.clock.advance(5);
-    const bob = pause(scene.context, { subscription: "audit" }, BOB);
+    const bob = pause(scene.context, { subscription: "audit" }, BOB, { force: true });
     await settle();
     expect(inserts).toBe(2);
     gates[1]?.resolve();
@@ -71,7 +140,7 @@ describe("pauses (F5)", () => {
 
   test("the same operator twice at the very same time has paused once", async () => {
     const scene = new Scene();
-    const both = await Promise.all([1, 2].map(() => pause(scene.context, { subscription: "audit" }, ANN)));
+    const both = await Promise.all([1, 2].map(() => pause(scene.context, { subscription: "audit" }, ANN, { force: true })));
     expect(both.map(({ outcome }) => outcome).sort()).toEqual(["already-paused", "paused"]);
   });
 
@@ -85,7 +154,10 @@ describe("pauses (F5)", () => {
             },
           }
         : undefined;
-    expect(await pause(scene.context, { subscription: "audit" }, ANN)).toMatchObject({ outcome: "paused", pause: { actor: "ann" } });
+    expect(await pause(scene.context, { subscription: "audit" }, ANN, { force: true })).toMatchObject({
+      outcome: "paused",
+      pause: { actor: "ann" },
+    });
   });
 
   test("one that is resumed between the refusal and the look is paused anew", async () => {
@@ -94,7 +166,7 @@ describe("pauses (F5)", () => {
     scene.storage.onCall = async ({ method }) => {
       if (method !== "insertEntity" || !isFirst) return;
       isFirst = false;
-      await pause(scene.context, { subscription: "audit" }, BOB);
+      await pause(scene.context, { subscription: "audit" }, BOB, { force: true });
     };
     let reads = 0;
     const inner = scene.storage.orders;
@@ -106,13 +178,16 @@ describe("pauses (F5)", () => {
       },
     };
     const context = { ...scene.context, storage: { ...scene.storage, orders } };
-    expect(await pause(context, { subscription: "audit" }, ANN)).toMatchObject({ outcome: "paused", pause: { actor: "ann" } });
+    expect(await pause(context, { subscription: "audit" }, ANN, { force: true })).toMatchObject({
+      outcome: "paused",
+      pause: { actor: "ann" },
+    });
     expect(await listPauses(scene.context)).toMatchObject([{ actor: "ann" }]);
   });
 
   test("resuming wakes the orders with a backlog of it, once every worker knows", async () => {
     const scene = new Scene();
-    await pause(scene.context, { subscription: "audit" }, ANN);
+    await pause(scene.context, { subscription: "audit" }, ANN, { force: true });
     scene.pending("o-1", 1);
     scene.pending("o-2", 1);
     scene.pending("o-3", 1, {}, "billing");
@@ -127,7 +202,7 @@ describe("pauses (F5)", () => {
   test("one order of a subscription is resumed alone", async () => {
     const scene = new Scene();
     for (const orderId of ["o-1", "o-10"]) {
-      await pause(scene.context, { subscription: "audit", orderId: id(orderId) }, ANN);
+      await pause(scene.context, { subscription: "audit", orderId: id(orderId) }, ANN, { force: true });
       scene.pending(orderId, 1);
     }
     expect(await resume(scene.context, { subscription: "audit", orderId: id("o-1") }, BOB)).toEqual({ outcome: "resumed", woken: 1 });
@@ -137,9 +212,11 @@ describe("pauses (F5)", () => {
 
   test("dry runs change and record nothing", async () => {
     const scene = new Scene();
-    expect(await pause(scene.context, { subscription: "audit" }, ANN, { dryRun: true })).toMatchObject({ outcome: "would-pause" });
+    expect(await pause(scene.context, { subscription: "audit" }, ANN, { dryRun: true, force: true })).toMatchObject({
+      outcome: "would-pause",
+    });
     expect([await listPauses(scene.context), scene.audit()]).toEqual([[], []]);
-    await pause(scene.context, { subscription: "audit" }, ANN);
+    await pause(scene.context, { subscription: "audit" }, ANN, { force: true });
     scene.pending("o-1", 1);
     expect(await resume(scene.context, { subscription: "audit" }, ANN, { dryRun: true })).toEqual({ outcome: "would-resume", woken: 1 });
     expect([await listPauses(scene.context), scene.wakeUps()]).toMatchObject([[{ actor: "ann" }], []]);
@@ -147,7 +224,7 @@ describe("pauses (F5)", () => {
 
   test("are in the audit log, each with its target (G6)", async () => {
     const scene = new Scene();
-    await pause(scene.context, { subscription: "audit" }, ANN);
+    await pause(scene.context, { subscription: "audit" }, ANN, { force: true });
     await scene.clock.advance(1);
     await resume(scene.context, { subscription: "audit" }, BOB);
 
@@ -161,23 +238,25 @@ describe("pauses (F5)", () => {
 
   test("a bad name, a missing reason", async () => {
     const { context } = new Scene();
-    await expect(pause(context, { subscription: "A/b" }, ANN)).rejects.toMatchObject({ code: "invalid-option" });
+    await expect(pause(context, { subscription: "A/b" }, ANN, { force: true })).rejects.toMatchObject({ code: "invalid-option" });
     await expect(pause(context, { subscription: "a" }, { actor: "ann", reason: "" })).rejects.toMatchObject({ code: "invalid-option" });
   });
 });
 
 describe("unlock", () => {
-  test("breaks the lease: its holder is refused from now on, and another may take the order at once", async () => {
+  test("G2: breaks the lease: no renewal is granted, another worker is woken when it has ended", async () => {
     const scene = new Scene();
     await scene.hold("o-1");
     expect(await unlockOrder(scene.context, id("o-1"), ANN, { dryRun: true })).toMatchObject({ outcome: "would-break" });
     expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("taken");
 
     const result = await unlockOrder(scene.context, id("o-1"), ANN);
-    expect(result).toMatchObject({ outcome: "broken", warning: expect.stringContaining("may run a second time") });
-    expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("abandoned");
+    expect(result).toMatchObject({ outcome: "broken", endsInMs: 30_000, warning: expect.stringContaining("may run a second time") });
+    expect(scene.storage.leaseOf(key("o-1"))).toMatchObject({ state: "taken", breaking: true });
     await expect(scene.storage.leases.renew(key("o-1"), "lease-o-1")).rejects.toMatchObject({ code: "lease-lost" });
-    expect(scene.wakeUps()).toEqual(["o-1"]);
+    expect(scene.storage.messages()).toMatchObject([{ text: '"o-1"', hiddenForMs: 31_000 }]);
+    await scene.clock.advance(30_000);
+    expect(scene.storage.leaseOf(key("o-1"))?.state).toBe("abandoned");
     expect(scene.audit().map(({ action, outcome }) => [action, outcome])).toEqual([
       ["unlock", "intended"],
       ["unlock", "broken"],

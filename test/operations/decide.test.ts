@@ -150,6 +150,43 @@ describe("one decision", () => {
     expect([scene.state("o-1", 1)?.decision, scene.audit(), scene.wakeUps()]).toEqual([undefined, [], []]);
   });
 
+  test("of two streams the second can't be decided: it is told, the first is decided and woken (F4, G4)", async () => {
+    const scene = new Scene();
+    scene.blocked("o-1", 1);
+    scene.blocked("o-1", 2, "late", "billing");
+    scene.storage.onCall = ({ port, method, args }) => {
+      if (port === "blobs" && method === "writeMetadata" && String(args[1]).startsWith("billing/")) throw new OutboxError("corrupt", "odd");
+    };
+    expect(await decideOrder(scene.context, "redrive", { orderId: id("o-1") }, ANN)).toMatchObject([
+      { subscription: "audit", outcome: "recorded" },
+      { subscription: "billing", outcome: "failed", message: "corrupt: odd" },
+    ]);
+    expect(scene.wakeUps()).toEqual(["o-1"]);
+  });
+
+  test("of two dead letters that their streams have passed the first can't be decided: the second is (F4)", async () => {
+    const scene = new Scene();
+    scene.deadIndex("o-1", 1, "skip");
+    scene.archived("o-1", 2, { outcome: "dead-lettered" }, "billing");
+    scene.deadIndex("o-1", 2, "skip", "x", "billing");
+    expect(await decideOrder(scene.context, "discard", { orderId: id("o-1") }, ANN)).toMatchObject([
+      { subscription: "audit", outcome: "failed" },
+      { subscription: "billing", outcome: "dismissed" },
+    ]);
+  });
+
+  test("storage fails after the first of two streams: what is decided is woken all the same (F4, G5)", async () => {
+    const scene = new Scene();
+    scene.blocked("o-1", 1);
+    scene.blocked("o-1", 2, "late", "billing");
+    scene.storage.onCall = ({ port, method, args }) => {
+      if (port === "blobs" && method === "writeMetadata" && String(args[1]).startsWith("billing/"))
+        throw new OutboxError("forbidden", "no");
+    };
+    await expect(decideOrder(scene.context, "redrive", { orderId: id("o-1") }, ANN)).rejects.toMatchObject({ code: "forbidden" });
+    expect(scene.wakeUps()).toEqual(["o-1"]);
+  });
+
   test.each([
     { actor: "", reason: "x" },
     { actor: "ann", reason: " " },
@@ -341,7 +378,7 @@ describe("what discard is for", () => {
     ]);
   });
 
-  test("a skip letter whose event is still there is decided on the event (H11)", async () => {
+  test("a skip letter whose event is still there is decided on the event (F4)", async () => {
     const scene = new Scene();
     scene.pending("o-1", 1);
     scene.deadIndex("o-1", 1, "skip");

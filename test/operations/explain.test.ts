@@ -6,6 +6,7 @@ import { nextEventId, type EventId } from "../../src/core/event-id.ts";
 import { freshState, type PendingState } from "../../src/core/pending-event.ts";
 import { NO_PROGRESS, type Progress } from "../../src/core/progress.ts";
 import { explain } from "../../src/operations/explain.ts";
+import { verifyOrder } from "../../src/operations/verify.ts";
 import { pause } from "../../src/operations/pauses.ts";
 import { subscriptions, workflow } from "../cli/fixtures/shipments.ts";
 import { ANN, id, Scene } from "./support.ts";
@@ -102,7 +103,7 @@ const cases: readonly Case[] = [
     given: { streams: stream(pending(1, BLOCKED), pending(2)) },
     code: "blocked-dead-letter",
     says: 'Event 1 of audit is a dead letter after 33 starts with "Error: no" and waits for a human, 1 more behind it',
-    command: "dead redrive --reason cause fixed --subscription audit -- o-1",
+    command: `dead redrive --reason cause fixed --event ${IDS[1]} --subscription audit -- o-1`,
   },
   {
     name: "a blocked head that is decided about",
@@ -116,7 +117,7 @@ const cases: readonly Case[] = [
     given: { streams: stream(pending(1, PARKED), pending(2)) },
     code: "waiting-retry",
     says: 'failed 3 times, the last time with "Error: 503", and is tried again at 2026-01-01T00:00:20.000Z',
-    command: "dead redrive --reason retry now --subscription audit -- o-1",
+    command: `dead redrive --reason retry now --event ${IDS[1]} --subscription audit -- o-1`,
   },
   {
     name: "a parked head that is due",
@@ -130,6 +131,12 @@ const cases: readonly Case[] = [
     given: { lease: "taken", heldSinceMs: NOW - 42_000, streams: stream(pending(1), pending(2)) },
     code: "lease-held",
     says: "Event 1 of audit (quick, attempt 1), 1 more behind it: a worker has held the order's lease since 2025-12-31T23:59:18.000Z (42 s)",
+  },
+  {
+    name: "a head in work for long",
+    given: { lease: "taken", heldSinceMs: NOW - 300_000, heldBy: "web-1:17", streams: stream(pending(1), pending(2)) },
+    code: "lease-held",
+    says: "the worker web-1:17 has held the order's lease since 2025-12-31T23:55:00.000Z (300 s)",
     command: "unlock --reason the holder hangs -- o-1",
   },
   {
@@ -137,14 +144,12 @@ const cases: readonly Case[] = [
     given: { lease: "taken", heldSinceMs: NOW + 1_000, streams: stream(pending(1, { attempts: 3, crashes: 1 }), pending(2)) },
     code: "lease-held",
     says: "(quick, attempt 3), 1 more behind it: a worker has held the order's lease since 2026-01-01T00:00:01.000Z (0 s)",
-    command: "unlock --reason the holder hangs -- o-1",
   },
   {
     name: "a head in work, and its holder has left no mark",
     given: { lease: "taken", streams: stream(pending(1), pending(2)) },
     code: "lease-held",
-    says: "a worker has held the order's lease for less than 20 s, as it has not left its mark yet, and is at it",
-    command: "unlock --reason the holder hangs -- o-1",
+    says: "the order's lease is held, and there is no holder's mark yet: a worker has just taken it, or a sweep",
   },
   {
     name: "a head that nobody handles",
@@ -237,6 +242,16 @@ test.each(cases)("$name: $code", ({ given, code, says, command }) => {
   expect(verdict.command?.join(" ")).toBe(command);
 });
 
+test("without the module, a due event may wait for a deployment too: how to rule that out", () => {
+  const said = (given: Partial<OrderFacts>): string =>
+    explainOrder(facts({ streams: stream(pending(1), pending(2)), ...given })).verdict.sentence;
+  expect(said({})).toMatch(/ A run with --workflow rules out that its subscription or type is not deployed\.$/);
+  expect(said({ deployed: deployed("audit", "quick") })).not.toContain("--workflow");
+  const lastError = "handler-missing: event type quick is not in the deployed workflow w; it waits";
+  const { code, sentence } = explainOrder(facts({ streams: stream(pending(1, { lastError }), pending(2)) })).verdict;
+  expect([code, sentence]).toEqual(["handler-not-deployed", expect.stringContaining("(type quick) waits for a deployment")]);
+});
+
 test("streams are judged one by one, the one that needs a human first (G4)", () => {
   const two = [
     { subscription: "audit", pending: [pending(1), pending(2)] },
@@ -269,7 +284,7 @@ describe("from storage", () => {
     await scene.committed("paused", 1);
     await scene.writeProgress("paused", { clean: 0, relayed: 1, streams: {} });
     scene.pending("paused", 1, {}, "billing");
-    await pause(scene.context, { subscription: "billing" }, ANN);
+    await pause(scene.context, { subscription: "billing" }, ANN, { force: true });
     await scene.committed("finished", 1);
     await scene.progress("finished", 1);
     scene.archived("finished", 1);
@@ -288,7 +303,18 @@ describe("from storage", () => {
     await scene.committed("o-1", 2);
     await scene.writeProgress("o-1", { clean: 0, relayed: 2, streams: { audit: { sequence: 0, id: undefined, relayed: 2 } } });
     scene.pending("o-1", 2);
+    const said = async (): Promise<string> => (await explain(scene.context, id("o-1"))).verdict.sentence;
     expect((await explain(scene.context, id("o-1"))).verdict.code).toBe("gap");
+    // W3: what to undelete, exactly if anything that is left tells the id.
+    expect(await said()).toContain("its blob was one below events/audit/o-1/, and nothing that is left tells its id. Undelete it");
+    scene.archived("o-1", 1, {}, "mail");
+    const streams = { audit: { sequence: 0, id: undefined, relayed: 2 }, mail: { sequence: 1, id: scene.eventId("o-1", 1), relayed: 1 } };
+    await scene.writeProgress("o-1", { clean: 0, relayed: 2, streams });
+    const blob = `its blob was events/${scene.name("o-1", 1)}`;
+    expect(await said()).toContain(`${blob}. Undelete it, then \`wake\` the order.`);
+    expect((await verifyOrder(scene.context, "o-1")).findings.map(({ text }) => text)).toContain(
+      `event 1 is missing from the pending events: ${blob}`,
+    );
 
     await scene.hold("o-1");
     expect((await explain(scene.context, id("o-1"))).verdict.code).toBe("lease-held");

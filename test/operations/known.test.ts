@@ -1,5 +1,6 @@
 /** What operators name must be there, or meant: orders to wake, subscriptions to pause. */
 import { describe, expect, test } from "vitest";
+import type { OrderKey } from "../../src/core/order-id.ts";
 import { assertKnownSubscription } from "../../src/operations/known-subscriptions.ts";
 import { pause } from "../../src/operations/pauses.ts";
 import { wakeOrder } from "../../src/operations/wake.ts";
@@ -51,7 +52,7 @@ describe("subscriptions", () => {
     ["a pending event", (scene) => scene.pending("o-1", 1, {}, "mail")],
     ["an archived event", (scene) => scene.archived("o-1", 1, {}, "mail")],
     ["a dead letter", (scene) => scene.deadIndex("o-1", 1, "skip", "x", "mail")],
-    ["a pause", (scene) => pause(scene.context, { subscription: "mail", orderId: id("o-1") }, ANN)],
+    ["a pause", (scene) => pause(scene.context, { subscription: "mail", orderId: id("o-1") }, ANN, { force: true })],
     [
       "progress",
       async (scene) => {
@@ -69,6 +70,42 @@ describe("subscriptions", () => {
     await expect(assertKnownSubscription(scene.context, "mail")).rejects.toMatchObject({ code: "not-found" });
     await put(scene);
     await assertKnownSubscription(scene.context, "mail");
+  });
+
+  test("W10: are known by the progress of an order that is on a later page, behind empty ones", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 1);
+    await scene.writeProgress("o-1", { clean: 0, relayed: 1, streams: { mail: { sequence: 0, id: undefined, relayed: 1 } } });
+    const pages: Readonly<Record<string, { readonly orders: readonly OrderKey[]; readonly next: string | undefined }>> = {
+      first: { orders: [], next: "second" },
+      second: { orders: [], next: "third" },
+      third: { orders: [key("o-1")], next: undefined },
+    };
+    const read: string[] = [];
+    const scanOrders = async (from: string = "first") => (read.push(from), pages[from]!);
+    const context = { ...scene.context, storage: { ...scene.storage, orders: { ...scene.storage.orders, scanOrders } } };
+    await assertKnownSubscription(context, "mail");
+    expect(read).toEqual(["first", "second", "third"]);
+    await expect(assertKnownSubscription(context, "mial")).rejects.toThrow(/event, dead letter or progress names .* known are mail$/);
+    // A table without an end is given up, and said so.
+    const endless = async () => ({ orders: [], next: "more" });
+    const without = { ...context, storage: { ...context.storage, orders: { ...scene.storage.orders, scanOrders: endless } } };
+    await expect(assertKnownSubscription(without, "mail")).rejects.toThrow(/progress of the orders looked at names/);
+  });
+
+  test("are paused if they are known, or meant: forced, or in what is to be deployed", async () => {
+    const scene = new Scene();
+    const target = { subscription: "mail" };
+    const unknown = { code: "not-found", message: expect.stringContaining("names a subscription mail") };
+    const other = { subscriptions: [{ name: "mail-2" }] };
+    await expect(pause(scene.context, target, ANN)).rejects.toMatchObject(unknown);
+    await expect(pause(scene.context, target, ANN, { dryRun: true, deployed: other })).rejects.toMatchObject(unknown);
+    expect(scene.audit()).toEqual([]);
+    const deployed = { subscriptions: [...other.subscriptions, { name: "mail" }] };
+    expect(await pause(scene.context, target, ANN, { dryRun: true, force: true })).toMatchObject({ outcome: "would-pause" });
+    expect(await pause(scene.context, target, ANN, { dryRun: true, deployed })).toMatchObject({ outcome: "would-pause" });
+    scene.pending("o-1", 1, {}, "mail");
+    expect(await pause(scene.context, target, ANN)).toMatchObject({ outcome: "paused" });
   });
 
   test("that are not known are refused with those that are; other orders' unwanted events are none", async () => {

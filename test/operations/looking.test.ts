@@ -19,8 +19,8 @@ describe("status", () => {
     scene.pending("o-2", 1, { ...PARKED, nextAttemptMs: scene.clock.now() + 60_000 });
     scene.blocked("o-2", 1, "x", "billing");
     scene.deadIndex("o-3", 1, "skip", "x", "billing");
-    await pause(scene.context, { subscription: "billing", orderId: id("o-9") }, ANN);
-    await pause(scene.context, { subscription: "mail" }, ANN);
+    await pause(scene.context, { subscription: "billing", orderId: id("o-9") }, ANN, { force: true });
+    await pause(scene.context, { subscription: "mail" }, ANN, { force: true });
     scene.storage.putBlob("events", "junk", new Uint8Array());
     scene.storage.forgetCalls();
 
@@ -32,6 +32,10 @@ describe("status", () => {
       ],
       ordersWithBacklog: 2,
       unrelayed: { events: 0, orders: 0, oldestAgeSeconds: undefined, complete: true },
+      pauses: [
+        { subscription: "billing", orderId: "o-9", actor: ANN.actor, reason: ANN.reason, at: "2026-01-01T00:01:30.000Z" },
+        { subscription: "mail", orderId: undefined, actor: ANN.actor, reason: ANN.reason, at: "2026-01-01T00:01:30.000Z" },
+      ],
       foreign: 1,
     });
     expect(scene.storage.callCounts()).toEqual({ "blobs.list": 2, "orders.listEntities": 1, "orders.scanOutbox": 1 });
@@ -54,6 +58,7 @@ describe("status", () => {
       subscriptions: [],
       ordersWithBacklog: 0,
       unrelayed: { events: 0, orders: 0, oldestAgeSeconds: undefined, complete: true },
+      pauses: [],
       foreign: 0,
     });
   });
@@ -116,6 +121,20 @@ describe("orders list", () => {
     expect(await listOrders(scene.context, { subscription: "billing" })).toEqual({ orders: [], complete: true });
   });
 
+  test("W3: a head behind a missing event is told as missing, and can be asked for; not while a worker moves it", async () => {
+    const scene = new Scene();
+    await scene.progress("o-1", 1);
+    scene.pending("o-1", 3);
+    await scene.progress("o-2", 1);
+    scene.pending("o-2", 2);
+    const missing = async (): Promise<readonly string[]> =>
+      (await listOrders(scene.context, { state: "missing" })).orders.map(({ orderId }) => orderId);
+    expect(await missing()).toEqual(["o-1"]);
+    expect((await listOrders(scene.context, { state: "pending" })).orders.map(({ orderId }) => orderId)).toEqual(["o-2"]);
+    await scene.hold("o-1");
+    expect(await missing()).toEqual([]);
+  });
+
   test("orders whose events are still in the outbox are among them, and can be asked for alone", async () => {
     const scene = new Scene();
     await scene.commit("stuck", 2);
@@ -168,10 +187,61 @@ describe("orders show", () => {
       [6, undefined, "Unwanted"],
       [7, undefined, "Pending"],
     ]);
-    expect(shown.timeline[1]).toMatchObject({ decision: { action: "discard", actor: "ann", reason: "test" }, type: "step" });
+    expect(shown.timeline[1]).toMatchObject({
+      decision: { action: "discard", actor: "ann", reason: "test", carriedOut: true },
+      type: "step",
+    });
     expect(shown.timeline[2]).toMatchObject({ lastError: "Error: x", finishedAt: "2026-01-01T00:00:00.000Z" });
     expect(shown.timeline[4]).toMatchObject({ attempts: 3, nextAttemptAt: "2026-01-01T00:01:00.000Z", lastError: "Error: 503" });
     for (const entry of shown.timeline) expect(entry).toMatchObject({ type: "step", occurredAt: expect.any(String) });
+  });
+
+  test("W3: a missing event is there as missing, with the id that another subscription still has; not while a worker moves it", async () => {
+    const scene = new Scene();
+    await scene.committed("o-1", 4);
+    scene.archived("o-1", 2, {}, "mail");
+    scene.pending("o-1", 3);
+    const audit = { sequence: 1, id: scene.eventId("o-1", 1), relayed: 3 };
+    await scene.writeProgress("o-1", {
+      clean: 1,
+      relayed: 3,
+      streams: { audit, mail: { ...audit, sequence: 2, id: scene.eventId("o-1", 2) } },
+    });
+    const states = async (): Promise<unknown> =>
+      (await showOrder(scene.context, "o-1")).timeline.map((e) => [
+        e.sequence,
+        e.subscription,
+        e.state,
+        e.id === scene.eventId("o-1", e.sequence!),
+      ]);
+    expect(await states()).toEqual([
+      [2, "mail", "Sent", true],
+      [2, "audit", "Missing", true],
+      [3, "audit", "Pending", true],
+      [3, "mail", "Missing", true],
+      [4, undefined, "Missing", false],
+    ]);
+    await scene.hold("o-1");
+    expect(await states()).toEqual([
+      [2, "mail", "Sent", true],
+      [3, "audit", "InFlight", true],
+    ]);
+  });
+
+  test("what is only decided is not shown as done", async () => {
+    const scene = new Scene();
+    const decision = { action: "discard", actor: "ann", reason: "r", at: "2026-01-01T00:00:00.000Z" } as const;
+    scene.pending("o-1", 1, { status: "blocked", decision });
+    scene.archived("o-2", 1, { outcome: "dead-lettered", decision: "redrive", decidedby: "ann" });
+    scene.deadIndex("o-2", 1, "skip");
+    await scene.progress("o-2", 1);
+    for (const [order, action] of [
+      ["o-1", "discard"],
+      ["o-2", "redrive"],
+    ] as const) {
+      const [entry] = (await showOrder(scene.context, order)).timeline;
+      expect(entry).toMatchObject({ state: "Dead", decision: { action, carriedOut: false } });
+    }
   });
 
   test("an event on its way between two places is shown once", async () => {

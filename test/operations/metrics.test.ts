@@ -12,9 +12,11 @@ import { createSweeper } from "../../src/operations/sweep.ts";
 import { METRICS, recordStorageCall, workerMetrics, type MetricName } from "../../src/system/metrics.ts";
 import { connectTestStorage } from "../support/azurite-storage.ts";
 import { OutboxError } from "../../src/core/errors.ts";
+import { silentLogger } from "../../src/core/logger.ts";
 import { eventTimeMs } from "../../src/core/event-time.ts";
 import { eventId, failure } from "../contract/harness.ts";
 import { blobName, putPending } from "./maintenance-support.ts";
+import { key, Scene } from "../worker/round-support.ts";
 import { sweepScene } from "./sweep-support.ts";
 
 /** Far away: the tests collect by hand. */
@@ -69,6 +71,27 @@ describe("what workers report", () => {
   it("dead letters", async () => {
     workerMetrics.eventDied({ subscription: "mail" });
     expect(await valuesOf("outbox_dead_total")).toEqual({ '{"subscription":"mail"}': 1 });
+  });
+
+  it("W3: a gap, of the order and of a stream, once a round, with an error in the log", async () => {
+    const scene = new Scene();
+    const subscriptions = [scene.subscription("audit"), scene.subscription("mail")];
+    await scene.commit("o-1", [1, 2, 3]);
+    scene.onHandle = (entry) => {
+      if (entry === "audit E1") throw new Error("leave it pending");
+    };
+    const errors: string[] = [];
+    const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
+    await scene.worker(subscriptions).handle("o-1");
+    scene.storage.deleteBlob("events", `audit/o-1/${scene.ids("events")[1]}.json`);
+    await scene.commit("o-1", [4, 5]);
+    scene.storage.deleteRow(key("o-1"), scene.outboxRows()[0]!);
+    await scene.worker(subscriptions, { logger }).handle("o-1");
+    expect(errors).toEqual([
+      "event 4 is missing or unreadable: outbox, pending events and progress do not have it. Nothing after it runs.",
+      "event 2 of audit is missing from its pending events. Nothing after it runs.",
+    ]);
+    expect(await valuesOf("outbox_gap_total")).toEqual({ "{}": 1 });
   });
 
   it("wake-ups without work: rounds that found nothing, not those that handled something or could not look", async () => {
@@ -143,6 +166,7 @@ describe("METRICS", () => {
     workerMetrics.attemptEnded({ subscription: "mail", type: "t", outcome: "handled", durationMs: 1 });
     workerMetrics.attemptEnded({ subscription: "mail", type: "t", outcome: "failed", durationMs: 1 });
     workerMetrics.eventDied({ subscription: "mail" });
+    workerMetrics.gapFound();
     workerMetrics.roundEnded({ status: "done", handled: 0 });
     recordStorageCall({ service: "blob", operation: "PutBlob", priceClass: "blob write" });
     const kinds: Readonly<Partial<Record<DataPointType, string>>> = {

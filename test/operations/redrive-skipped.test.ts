@@ -5,6 +5,7 @@ import { PermanentError } from "../../src/core/retry.ts";
 import { decideMany, decideOrder } from "../../src/operations/decide-many.ts";
 import { listDeadLetters } from "../../src/operations/dead-letters.ts";
 import { dismiss } from "../../src/operations/dismiss.ts";
+import { showOrder } from "../../src/operations/show-order.ts";
 import { verifyOrder } from "../../src/operations/verify.ts";
 import { parseOrderId } from "../../src/core/order-id.ts";
 import { Scene } from "../worker/round-support.ts";
@@ -49,6 +50,12 @@ describe("redrive of a skipped dead letter", () => {
     await round();
     expect(scene.log).toEqual(["erp E1"]);
     expect(replays).toEqual([[3, before?.id, "erp"]]);
+    const erp = (await showOrder(scene, ORDER)).timeline.filter(({ subscription }) => subscription === "erp");
+    expect(erp).toMatchObject([
+      { sequence: 1, state: "Redriven", redrivenAs: { sequence: 3 }, decision: { action: "redrive", carriedOut: true } },
+      { sequence: 2, state: "Sent" },
+      { sequence: 3, state: "Sent", redriveOf: { id: before?.id, sequence: 1 } },
+    ]);
     expect((await listDeadLetters(scene)).letters).toEqual([]);
     expect((await verifyOrder(scene, ORDER)).findings).toEqual([]);
   });
@@ -81,7 +88,7 @@ describe("redrive of a skipped dead letter", () => {
     expect(scene.log).toEqual(["erp E1"]);
   });
 
-  test("H10: of a redrive and a discard at once, one is in force", async () => {
+  test("F4: of a redrive and a discard at once, one is in force", async () => {
     const { scene, round } = await skipped();
     const all = await Promise.all([
       decideMany(scene, "discard", {}, { actor: "bob", reason: "no" }),
@@ -93,7 +100,7 @@ describe("redrive of a skipped dead letter", () => {
     expect(scene.log).toHaveLength(outcomes.includes("recorded") ? 1 : 0);
   });
 
-  test("H10: a discard that died before it tidied up stands against a redrive, and the other way round", async () => {
+  test("F4: a discard that died before it tidied up stands against a redrive, and the other way round", async () => {
     for (const first of ["discard", "redrive"] as const) {
       const { scene } = await skipped();
       let down = true;
@@ -111,7 +118,7 @@ describe("redrive of a skipped dead letter", () => {
     }
   });
 
-  test("H10: who dismisses a letter that another has dismissed meanwhile is told who it was", async () => {
+  test("F4: who dismisses a letter that another has dismissed meanwhile is told who it was", async () => {
     const { scene } = await skipped();
     const [letter] = (await listDeadLetters(scene)).letters;
     const first = await dismiss(scene, letter!, OPERATOR);
@@ -150,7 +157,7 @@ describe("redrive of a skipped dead letter", () => {
     expect((await listDeadLetters(scene)).letters).toHaveLength(1);
   });
 
-  test("H10: an operator who dies at any call and repeats the command has it run once, and no letter is left", async () => {
+  test("F4: an operator who dies at any call and repeats the command has it run once, and no letter is left", async () => {
     for (let dieAt = 1; ; dieAt++) {
       const { scene, round } = await skipped();
       let calls = 0;

@@ -1,7 +1,10 @@
 /** A fresh corner of the run's Azurite, or of a real account. */
 import { randomBytes } from "node:crypto";
 import { inject } from "vitest";
+import { BlobServiceClient } from "@azure/storage-blob";
 import type { HttpClient } from "@azure/core-rest-pipeline";
+import { LEASE_CONTAINER } from "../../src/core/names.ts";
+import type { OrderKey } from "../../src/core/order-id.ts";
 import { connectStorage, type ConnectedStorage, type StorageOptions } from "../../src/storage/connect.ts";
 
 export interface TestStorageOptions {
@@ -32,6 +35,16 @@ export async function connectTestStorage(options: TestStorageOptions = {}): Prom
     ...(options.callTimeoutMs === undefined ? {} : { callTimeoutMs: options.callTimeoutMs }),
   });
   return { ...storage, prefix };
+}
+
+/** Ends a lease at once, as its time would. What operators do takes as long as it lasts. */
+export async function endLease(
+  { prefix }: { readonly prefix: string },
+  order: OrderKey,
+  connectionString = inject("azurite"),
+): Promise<void> {
+  const container = BlobServiceClient.fromConnectionString(connectionString).getContainerClient(`${prefix}-${LEASE_CONTAINER}`);
+  await container.getBlobClient(order).getBlobLeaseClient().breakLease(0);
 }
 
 export function randomPrefix(): string {

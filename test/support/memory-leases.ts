@@ -14,7 +14,8 @@ interface Lease {
   readonly id: string;
   readonly durationMs: number;
   readonly expiresAt: number;
-  readonly broken: boolean;
+  /** Refuses renewals; it ends at `expiresAt` all the same. */
+  readonly breaking: boolean;
 }
 
 interface StoredLeaseBlob {
@@ -36,7 +37,10 @@ export class MemoryLeases {
 
   read(order: OrderKey): LeaseBlob | undefined {
     const blob = this.#blobs.get(order);
-    return blob && { etag: blob.etag, metadata: blob.metadata, state: this.#stateOf(blob) };
+    if (blob === undefined) return undefined;
+    const state = this.#stateOf(blob);
+    const breaking = state === "taken" && blob.lease?.breaking === true ? { breaking: true as const } : {};
+    return { etag: blob.etag, metadata: blob.metadata, state, ...breaking };
   }
 
   create(order: OrderKey): LeaseBlob {
@@ -53,13 +57,13 @@ export class MemoryLeases {
     const blob = this.#blobs.get(order);
     if (blob === undefined) throw new OutboxError("not-found", `lease blob of order ${order}`, { details: { status: 404 } });
     if (blob.etag !== etag) throw new OutboxError("precondition-failed", `lease blob of order ${order}`, { details: { status: 412 } });
-    if (this.#stateOf(blob) === "taken" && blob.lease?.id !== id) {
+    if (this.#stateOf(blob) === "taken" && (blob.lease?.id !== id || blob.lease.breaking)) {
       throw new OutboxError("lease-taken", `lease of order ${order}`, { details: { status: 409 } });
     }
     const seconds = Math.ceil(durationMs / 1000);
     this.#blobs.set(order, {
       ...blob,
-      lease: { id, durationMs: seconds * 1000, expiresAt: this.#clock.monotonic() + seconds * 1000, broken: false },
+      lease: { id, durationMs: seconds * 1000, expiresAt: this.#clock.monotonic() + seconds * 1000, breaking: false },
     });
   }
 
@@ -71,7 +75,7 @@ export class MemoryLeases {
   renew(order: OrderKey, leaseId: string): void {
     const blob = this.#blobs.get(order);
     // An expired lease can be renewed as long as nobody took the blob since.
-    if (blob?.lease === undefined || blob.lease.id !== leaseId || blob.lease.broken) throw this.#lost(order);
+    if (blob?.lease === undefined || blob.lease.id !== leaseId || blob.lease.breaking) throw this.#lost(order);
     const { lease } = blob;
     this.#blobs.set(order, { ...blob, lease: { ...lease, expiresAt: this.#clock.monotonic() + lease.durationMs } });
   }
@@ -96,9 +100,19 @@ export class MemoryLeases {
     return blob && { ...blob, leaseId: blob.state === "taken" ? this.#blobs.get(order)?.lease?.id : undefined };
   }
 
-  break(order: OrderKey): void {
+  /** Returns for how long the lease still lasts, in milliseconds. */
+  break(order: OrderKey): number {
     const blob = this.#blobs.get(order);
-    if (blob?.lease !== undefined) this.#blobs.set(order, { ...blob, lease: { ...blob.lease, broken: true } });
+    if (blob?.lease === undefined) return 0;
+    this.#blobs.set(order, { ...blob, lease: { ...blob.lease, breaking: true } });
+    return Math.max(0, blob.lease.expiresAt - this.#clock.monotonic());
+  }
+
+  /** As if its time were over, and no renewal came. */
+  end(order: OrderKey): void {
+    const blob = this.#blobs.get(order);
+    if (blob?.lease === undefined) return;
+    this.#blobs.set(order, { ...blob, lease: { ...blob.lease, breaking: true, expiresAt: this.#clock.monotonic() } });
   }
 
   deleteBlob(order: OrderKey): void {
@@ -107,7 +121,7 @@ export class MemoryLeases {
 
   #stateOf({ lease }: StoredLeaseBlob): LeaseBlob["state"] {
     if (lease === undefined) return "free";
-    return lease.broken || lease.expiresAt <= this.#clock.monotonic() ? "abandoned" : "taken";
+    return lease.expiresAt <= this.#clock.monotonic() ? "abandoned" : "taken";
   }
 
   #lost(order: OrderKey): OutboxError {

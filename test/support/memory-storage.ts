@@ -62,7 +62,7 @@ export interface MemoryStorage extends Storage {
 
   /** The lease blob of an order as it is now, with the id of its lease if it is taken. */
   leaseOf(order: OrderKey): InspectedLease | undefined;
-  /** Breaks the lease as an operator would: its holder loses it at once. */
+  /** Ends the lease at once: its holder is refused from now on. What operators do takes as long as the lease lasts. */
   breakLease(order: OrderKey): void;
   deleteLeaseBlob(order: OrderKey): void;
 }
@@ -169,7 +169,7 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
     deleteBlob: (container, name) => blobs.delete(container, [name]),
     messages: () => queue.inspect(),
     leaseOf: (order) => leases.inspect(order),
-    breakLease: (order) => leases.break(order),
+    breakLease: (order) => leases.end(order),
     deleteLeaseBlob: (order) => leases.deleteBlob(order),
   };
   return storage;

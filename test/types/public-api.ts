@@ -122,13 +122,16 @@ export function heal(connectionString: string): Schedule {
 }
 
 export async function operate(storage: ConnectedStorage): Promise<readonly DecisionResult[]> {
-  const context: OperationsContext = { storage, clock: systemClock };
+  const context: OperationsContext = { storage };
   const operator: Operator = { actor: "ann", reason: "carrier is back" };
   const orderId: OrderId = parseOrderId("100");
   const status: Status = await readStatus(context);
   const blocked = await listOrders(context, { state: "blocked" });
   const { timeline } = await showOrder(context, orderId);
-  const { verdict, stuck } = await explain(context, orderId, { deployed: { workflow, subscriptions: [charging] } });
+  await wakeOrder({ storage, clock: systemClock }, "100", operator, { dryRun: true });
+  await listDeadLetters(context, { orderId: "100" });
+  await resume(context, { subscription: "charging", orderId: "100" }, operator);
+  const { verdict, stuck } = await explain(context, "100", { deployed: { workflow, subscriptions: [charging] } });
   const { letters } = await listDeadLetters(context, { subscription: "charging", olderThanMs: 60_000 });
   const shown = letters[0] && (await showDeadLetter(context, letters[0]));
   await pause(context, { subscription: "charging" }, operator);

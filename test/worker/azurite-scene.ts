@@ -10,7 +10,7 @@ import { verifyAll } from "../../src/operations/verify.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
 import { createWorker, type WorkerOptions } from "../../src/worker/worker.ts";
-import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
+import { connectTestStorage, endLease, type TestStorage } from "../support/azurite-storage.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { key, workflow } from "./round-support.ts";
 
@@ -38,6 +38,11 @@ export class AzuriteScene {
 
   get context(): OperationsContext {
     return { storage: this.storage, clock: this.clock };
+  }
+
+  /** At once, as its time would. */
+  endLease(orderId: string): Promise<void> {
+    return endLease(this.#connected, key(orderId));
   }
 
   subscription(name: string, retry: RetryOptions = { shortStarts: 1, longDelayMs: 10_000 }): Subscription {

@@ -2,6 +2,7 @@
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { OutboxError } from "../../src/core/errors.ts";
+import { silentLogger } from "../../src/core/logger.ts";
 import { eventBlobName } from "../../src/core/names.ts";
 import { PermanentError, type RetryOptions } from "../../src/core/retry.ts";
 import { defineSubscription, defineWorkflow } from "../../src/core/workflow.ts";
@@ -53,6 +54,19 @@ describe("C12, F3 block", () => {
     expect(deadLetters(scene)).toMatchObject([{ sequence: 1, type: "step", policy: "block", reason, attempts: 1 }]);
     expect(pendingStates(scene)[0]).toMatchObject({ lastError: reason, history: [{ starts: 1, error: "Error: carrier is down" }] });
     expect(await findings(scene)).toEqual([]);
+  });
+
+  test("is logged once as an error, with what comes of it", async () => {
+    for (const onDead of ["block", "skip"] as const) {
+      const scene = new Scene();
+      scene.onHandle = failWhile(new Set(["audit E1"]));
+      await scene.commit("o-1", [1]);
+      const errors: string[] = [];
+      const logger = { ...silentLogger, error: (message: string) => void errors.push(message) };
+      await deliver(scene, scene.worker([scene.subscription("audit", { retry: { ...ONE_START, onDead } })], { logger }));
+      const what = onDead === "block" ? "its stream waits for a human" : "its stream goes on";
+      expect(errors).toEqual(["a handler failed", `an event became a dead letter, ${what}`]);
+    }
   });
 
   test("(a) discard: E2 and E3 at once, without a new commit; the archive says who and why", async () => {

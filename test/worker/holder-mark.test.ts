@@ -45,7 +45,7 @@ describe("explain: since when a lease is held", () => {
     await scene.clock.advance(9_999);
     const held = await verdict(scene);
     expect([held.code, held.heldSince]).toEqual(["lease-held", undefined]);
-    expect(held.sentence).toContain("a worker has held the order's lease for less than 20 s");
+    expect(held.sentence).toContain("the order's lease is held, and there is no holder's mark yet");
     expect(marks(scene)).toBe(0);
     finish();
     await scene.until(running);
@@ -61,8 +61,13 @@ describe("explain: since when a lease is held", () => {
       heldSince: startedAt,
       running: { sequence: 2, type: "step", attempt: 1 },
     });
-    expect(held.sentence).toContain(`Event 2 of audit (step, attempt 1): a worker has held the order's lease since ${startedAt} (45 s)`);
-    expect(await showOrder(contextOf(scene), oid("o-1"))).toMatchObject({ lease: "taken", heldSince: startedAt });
+    expect(held.sentence).toContain(`Event 2 of audit (step, attempt 1): the worker ${held.heldBy} has held the order's lease`);
+    expect(held.sentence).toContain(` since ${startedAt} (45 s)`);
+    expect(await showOrder(contextOf(scene), oid("o-1"))).toMatchObject({
+      lease: "taken",
+      heldSince: startedAt,
+      heldBy: expect.stringMatching(new RegExp(`^[\\w.-]+:${process.pid}$`)),
+    });
     // Four renewals, one mark.
     expect(marks(scene)).toBe(1);
     finish();

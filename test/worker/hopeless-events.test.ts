@@ -50,9 +50,14 @@ describe("events that no attempt would help", () => {
     const old = defineWorkflow({ name: "test", state: z.object({ committed: z.number() }), events: { step: z.object({ n: z.number() }) } });
     const subscription = defineSubscription(old, { name: "audit", handle: () => void scene.log.push("old") });
     const worker = createWorker({ workflow: old, subscriptions: [subscription], storage: scene.storage, clock: scene.clock });
+    await worker.handle("o-1");
+    const { etag } = scene.storage.blobEntries("events")[0]![1];
     await live(scene, worker, 130_000);
     expect(scene.log).toEqual([]);
     expect(pendingStates(scene)[0]).toMatchObject({ status: "pending", attempts: 0, crashes: 0 });
+    // Why it stands is on record, once: `orders list` and `explain` tell it.
+    expect(pendingStates(scene)[0]?.lastError).toMatch(/^handler-missing: event type other is not in the deployed workflow test/);
+    expect(scene.storage.blobEntries("events")[0]![1].etag).toBe(etag);
     expect(deadLetters(scene)).toEqual([]);
     await live(scene, scene.worker(), 61_000);
     expect(scene.log).toEqual(["audit E1", "audit E2"]);

@@ -51,7 +51,7 @@ describe("what becomes of a wake-up", () => {
     await settle();
 
     expect(log).toEqual([
-      { level: "warn", message: expect.any(String), fields: { orderId: "o-1", status: "left", problems: 1, first: "mail: E1 failed" } },
+      { level: "warn", message: expect.any(String), fields: { orderId: "o-1", round: "left", problems: 1, first: "mail: E1 failed" } },
     ]);
   });
 

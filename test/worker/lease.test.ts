@@ -1,4 +1,4 @@
-/** W5, W6, W8's look after release, and what happens when two workers want one order: C05, C09, C10, C17, C18, C34. */
+/** W5, W6, the look after the release, and what happens when two workers want one order: C05, C09, C10, C17, C18, C34. */
 import { describe, expect, test } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";

@@ -22,7 +22,7 @@ describe.each([
 ] as const)("%s is paused", (_name, target) => {
   test("it starts nothing and counts nothing, others go on; resumed, it continues in order", async () => {
     const scene = new Scene();
-    await pause(contextOf(scene), target, ANN);
+    await pause(contextOf(scene), target, ANN, { force: true });
     await scene.commit("o-1", [1, 2]);
     await scene.commit("o-2", [8, 9]);
     const worker = both(scene);
@@ -54,7 +54,7 @@ test("it takes effect within CONTROL_CACHE_MS, also in a round that is longer th
   scene.onHandle = () => scene.clock.sleep(10_000);
   const round = scene.worker().handle("o-1");
   await settle();
-  await pause(contextOf(scene), ONE_ORDER, ANN);
+  await pause(contextOf(scene), ONE_ORDER, ANN, { force: true });
   await scene.clock.advance(100_000);
   expect(await round).toMatchObject({ status: "done", problems: ["event 3 of audit stands: paused by ann: carrier is back"] });
   // E2 started after 10 s, on what the worker knew; what runs may finish.
@@ -73,7 +73,7 @@ test("the table is asked once in that time, by however many rounds", async () =>
 
 test("a table that can't be asked leaves the last known pauses in force", async () => {
   const scene = new Scene();
-  await pause(contextOf(scene), AUDIT, ANN);
+  await pause(contextOf(scene), AUDIT, ANN, { force: true });
   const worker = scene.worker();
   await scene.commit("o-1", [1]);
   await deliver(scene, worker);
@@ -85,6 +85,56 @@ test("a table that can't be asked leaves the last known pauses in force", async 
   expect(scene.log).toEqual([]);
 });
 
+describe("the pauses can't be read", () => {
+  function down(scene: Scene): void {
+    scene.storage.onCall = ({ method }) => {
+      if (method === "listEntities") throw new OutboxError("unavailable", "the table is down");
+    };
+  }
+
+  test("a process that has never known them starts nothing; soon after they can be read, what is not paused runs", async () => {
+    const scene = new Scene();
+    await pause(contextOf(scene), AUDIT, ANN, { force: true });
+    await scene.commit("o-1", [1, 2]);
+    down(scene);
+    const worker = both(scene);
+    const unknown = (name: string): string => `event 1 of ${name} stands: it can't be told what is paused, as the table does not answer`;
+    expect(await scene.until(worker.handle("o-1"))).toMatchObject({
+      status: "left",
+      retryInMs: 10_000,
+      problems: [unknown("audit"), unknown("mail")],
+    });
+    await live(scene, worker, 20_000);
+    expect(scene.log).toEqual([]);
+    scene.storage.onCall = undefined;
+    await live(scene, worker, 10_000);
+    expect(scene.log).toEqual(["mail E1", "mail E2"]);
+    expect(pendingStates(scene).map(({ status, attempts }) => [status, attempts])).toEqual([
+      ["pending", 0],
+      ["pending", 0],
+    ]);
+  });
+
+  test("what was known stands for a minute, then nothing starts: a pause may have come since", async () => {
+    const scene = new Scene();
+    const worker = both(scene);
+    await scene.commit("o-1", [1]);
+    await deliver(scene, worker);
+    down(scene);
+    await pause(contextOf(scene), AUDIT, ANN, { force: true });
+    await scene.clock.advance(59_000);
+    await scene.commit("o-2", [2]);
+    await deliver(scene, worker);
+    await scene.clock.advance(1_000);
+    await scene.commit("o-3", [3]);
+    await live(scene, worker, 60_000);
+    expect(scene.log).toEqual(["audit E1", "mail E1", "audit E2", "mail E2"]);
+    scene.storage.onCall = undefined;
+    await live(scene, worker, 10_000);
+    expect(scene.log.slice(4)).toEqual(["mail E3"]);
+  });
+});
+
 test("a parked event keeps its time over a pause, and runs after it", async () => {
   const scene = new Scene();
   const broken = new Set(["audit E1"]);
@@ -93,7 +143,7 @@ test("a parked event keeps its time over a pause, and runs after it", async () =
   await scene.commit("o-1", [1, 2]);
   const worker = scene.worker();
   await deliver(scene, worker);
-  await pause(contextOf(scene), AUDIT, ANN);
+  await pause(contextOf(scene), AUDIT, ANN, { force: true });
   await live(scene, worker, 60_000);
   expect(scene.log).toEqual(["audit E1"]);
   broken.clear();
@@ -109,7 +159,7 @@ test("decisions are carried out while it is paused: a discarded head goes, the n
   await scene.commit("o-1", [1, 2]);
   const worker = scene.worker();
   await deliver(scene, worker);
-  await pause(contextOf(scene), AUDIT, ANN);
+  await pause(contextOf(scene), AUDIT, ANN, { force: true });
   await scene.clock.advance(CONTROL_CACHE_MS);
   await decideAbout(scene, "discard", BOB);
   await deliver(scene, worker);

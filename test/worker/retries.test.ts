@@ -259,7 +259,7 @@ test("C11: with four workers at once, E1 to E3 of one commit run in order", asyn
   expect(scene.log).toEqual(["audit E1", "audit E1", "audit E2", "audit E3"]);
 });
 
-describe("G4, W8: a parked event while the handler of another subscription is slow", () => {
+describe("G4: a parked event while the handler of another subscription is slow", () => {
   async function parkedBesideSlow() {
     const scene = new Scene();
     let fails = true;

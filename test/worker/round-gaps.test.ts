@@ -104,6 +104,30 @@ describe("W3: something is missing", () => {
   });
 });
 
+test("W3: what is committed while an order is found behind its progress is not relayed, and nothing else is said to be missing", async () => {
+  const scene = new Scene();
+  await scene.commit("o-1", [1, 2]);
+  await scene.worker().handle("o-1");
+  scene.storage.deleteRow(key("o-1"), "order");
+  await scene.commit("o-1", [1]);
+  const worker = scene.worker();
+  const pokes: Promise<unknown>[] = [];
+  scene.storage.onCall = ({ method }) => {
+    if (method !== "readOutbox" || pokes.length > 0) return undefined;
+    // By the next look the order has come past its progress.
+    const after = async (): Promise<void> => {
+      await scene.commit("o-1", [2, 3]);
+      pokes.push(worker.handle("o-1"));
+    };
+    return { after };
+  };
+  const { problems } = await worker.handle("o-1");
+  await Promise.all(pokes);
+  expect(problems.filter((problem) => !problem.includes("restored or removed"))).toEqual([]);
+  expect(scene.log).toEqual(["audit E1", "audit E2"]);
+  expect(scene.outboxRows()).toHaveLength(3);
+});
+
 describe("what is not ours", () => {
   test("W10: foreign blobs under the stream's prefix are reported and left alone", async () => {
     const scene = new Scene();

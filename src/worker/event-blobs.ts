@@ -1,4 +1,4 @@
-/** From outbox entities to event blobs (W1): all blobs first, then the entities go. Runs under the lease. */
+/** What an outbox entity becomes: which streams get its event, and their event blobs. For W1, which needs them first, see relay-step.ts. */
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../core/event.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
