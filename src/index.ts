@@ -9,6 +9,7 @@ export type {
   EventTypeOf,
   HandledEvent,
   HandlerContext,
+  StoredEventOf,
   Subscription,
   Workflow,
 } from "./core/workflow.ts";
@@ -44,8 +45,16 @@ export type { HealthServer, HealthServerOptions } from "./worker/health-server.t
 export type { WorkerHostOptions } from "./worker/host-options.ts";
 
 // Failing
-export { PermanentError, RetryableError } from "./core/retry.ts";
+export { PermanentError, RetryableError, SubscriptionGoneError } from "./core/retry.ts";
 export type { DeadLetterPolicy, RetryOptions, RetryPolicy } from "./core/retry.ts";
+
+// Webhooks
+export { defineWebhook } from "./webhook/define-webhook.ts";
+export { webhooksFromSettings } from "./webhook/settings.ts";
+export { verifyWebhook } from "./webhook/verify-webhook.ts";
+export type { WebhookDefinition, WebhookSubscription } from "./webhook/webhook-subscription.ts";
+export type { ClientErrorPolicy } from "./webhook/answer.ts";
+export type { ReceivedHeaders, VerifiedWebhook, VerifyWebhookOptions, WebhookRefusal } from "./webhook/verify-webhook.ts";
 
 // Healing by itself
 export { createSweeper } from "./operations/sweep.ts";
@@ -97,13 +106,19 @@ export type {
 } from "./operations/decide-many.ts";
 export type { DecisionAction, DecisionResult, DecisionTarget } from "./operations/decide.ts";
 export type { Decision, FailureRecord, PendingState } from "./core/pending-event.ts";
+export { replay } from "./operations/replay.ts";
+export type { ReplayOptions, ReplayTarget } from "./operations/replay.ts";
+export { backfill } from "./operations/backfill.ts";
+export type { BackfillOptions, BackfillTarget } from "./operations/backfill.ts";
+export type { ReplayResult } from "./operations/replay-totals.ts";
+export type { ReplayedOrder, SkipReason } from "./operations/replay-order.ts";
 export { listPauses } from "./operations/list-pauses.ts";
 export { pause, resume } from "./operations/pauses.ts";
 export type { PauseOptions, PauseResult, PauseTarget, ResumeResult } from "./operations/pauses.ts";
 export type { Pause } from "./core/controls.ts";
 export { listAudit } from "./operations/list-audit.ts";
 export type { AuditFilter, AuditListing } from "./operations/list-audit.ts";
-export type { AuditAction, AuditRecord, AuditTarget } from "./operations/audit-log.ts";
+export type { AuditAction, AuditRecord, AuditTarget } from "./core/audit-record.ts";
 export { wakeOrder } from "./operations/wake.ts";
 export type { WakeOptions, WakeResult } from "./operations/wake.ts";
 export { unlockOrder } from "./operations/unlock.ts";

@@ -14,10 +14,12 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   producer: ["core", "system"],
   worker: ["core", "system"],
   operations: ["core", "system"],
-  shipment: ["core"],
-  ".": ["core", "storage", "producer", "worker", "operations", "system"],
+  shipment: ["core", "webhook"],
+  webhook: ["core", "system"],
+  ".": ["core", "storage", "producer", "worker", "operations", "system", "webhook"],
   cli: ["core", "system", "storage", "worker", "operations"],
-  local: ["core", "system", "storage", "producer", "worker", "shipment"],
+  functions: ["core", "system", "storage", "worker", "operations", "shipment"],
+  local: ["core", "system", "storage", "producer", "worker", "shipment", "webhook"],
 };
 
 /** Packages that a room may import; everything else is refused. */
@@ -29,9 +31,20 @@ const PACKAGES: Readonly<Record<string, readonly string[]>> = {
   worker: ["cockatiel"],
   operations: [],
   shipment: ["zod"],
+  webhook: ["undici", "ipaddr.js", "standardwebhooks", "@opentelemetry/api"],
   ".": [],
   cli: ["commander", "@azure/identity"],
-  local: ["commander", "azurite", "zod"],
+  functions: [
+    "@azure/functions",
+    "@azure/identity",
+    "@azure/monitor-opentelemetry-exporter",
+    "@opentelemetry/api",
+    "@opentelemetry/resources",
+    "@opentelemetry/sdk-metrics",
+    "@opentelemetry/sdk-trace-node",
+    "zod",
+  ],
+  local: ["commander", "azurite", "fflate", "ignore", "publint", "zod"],
 };
 
 /** What would give a pure room I/O, a clock or chance. */

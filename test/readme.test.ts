@@ -57,7 +57,7 @@ describe("README", () => {
   test("who asks for a reason, and who has a dry run", () => {
     const having = (flag: string): readonly string[] =>
       leaves(createProgram("0.0.0")).flatMap(({ path, command }) => (longFlags(command).includes(flag) ? path.join(" ") : []));
-    const changing = ["dead redrive", "dead discard", "pause", "resume", "wake", "unlock"];
+    const changing = ["dead redrive", "dead discard", "replay", "backfill", "pause", "resume", "wake", "unlock"];
     const recorded = [...changing, "cleanup"];
     expect(having("--reason")).toEqual(recorded);
     expect(having("--actor")).toEqual(recorded);

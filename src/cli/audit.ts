@@ -32,10 +32,10 @@ export function addAuditCommand(program: Command): void {
       actor,
       target.subscription,
       target.orderId,
-      target.eventId,
+      target.eventId ?? target.run,
       reason,
     ]);
-    const headings = ["AT", "ACTION", "OUTCOME", "BY", "SUBSCRIPTION", "ORDER", "EVENT", "REASON"];
+    const headings = ["AT", "ACTION", "OUTCOME", "BY", "SUBSCRIPTION", "ORDER", "EVENT / RUN", "REASON"];
     const text = rows.length === 0 ? "No such records." : table(headings, rows);
     return { json: listed, text: listed.complete ? text : `${text}\n\nThere are older ones: see --limit.` };
   });

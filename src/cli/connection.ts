@@ -25,10 +25,7 @@ export function addConnectionOptions(command: Command): Command {
       "--connection-string-env <name>",
       `environment variable with the connection string (default: ${CONNECTION_STRING_ENV} or ${FUNCTIONS_ENV})`,
     )
-    .option(
-      "--account <name>",
-      `storage account to sign in to with the identity of the environment (default: ${ACCOUNT_ENV}); needs @azure/identity`,
-    )
+    .option("--account <name>", `storage account to sign in to with the identity of the environment (default: ${ACCOUNT_ENV})`)
     .option("--prefix <prefix>", "beginning of the names of table, queue and containers, for several outboxes in one account");
 }
 
@@ -59,13 +56,7 @@ export async function resolveConnection(options: ConnectionOptions, environment:
 }
 
 async function signIn(accountName: string): Promise<AccountOptions> {
-  let identity: typeof import("@azure/identity");
-  try {
-    identity = await import("@azure/identity");
-  } catch (cause) {
-    throw new OutboxError("invalid-option", "a sign-in by account name needs the package @azure/identity: npm install @azure/identity", {
-      cause,
-    });
-  }
-  return { accountName, credential: new identity.DefaultAzureCredential() };
+  // Loaded only where it is needed: it takes longer than many a command.
+  const { DefaultAzureCredential } = await import("@azure/identity");
+  return { accountName, credential: new DefaultAzureCredential() };
 }

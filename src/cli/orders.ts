@@ -108,10 +108,11 @@ function timeline(entries: readonly ShownEvent[]): string {
   return table(headings, rows);
 }
 
-function stateText({ state, decision, redrivenAs, redriveOf }: ShownEvent): string {
+function stateText({ state, decision, redrivenAs, redriveOf, replayOf }: ShownEvent): string {
   const what = redrivenAs === undefined ? state : `${state} as ${redrivenAs.sequence}`;
   const notes = [
     ...(redriveOf === undefined ? [] : [`redrive of ${redriveOf.sequence ?? redriveOf.id}`]),
+    ...(replayOf === undefined ? [] : [`replay of ${replayOf.sequence ?? replayOf.id}`]),
     ...(decision === undefined ? [] : [`${decision.action} by ${decision.actor}${decision.carriedOut ? "" : ", not carried out yet"}`]),
   ];
   return notes.length === 0 ? what : `${what} (${notes.join("; ")})`;

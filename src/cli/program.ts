@@ -6,6 +6,7 @@ import { addExplainCommand } from "./explain.ts";
 import { addMaintenanceCommands } from "./maintenance.ts";
 import { addOrdersCommands } from "./orders.ts";
 import { addPauseCommands } from "./pause.ts";
+import { addReplayCommands } from "./replay.ts";
 import { addSetupCommand } from "./setup.ts";
 import { addStatusCommand } from "./status.ts";
 import { isJsonWanted } from "./usage-error.ts";
@@ -30,6 +31,7 @@ export function createProgram(version: string, words: readonly string[] = []): C
   addOrdersCommands(program);
   addExplainCommand(program);
   addDeadCommands(program);
+  addReplayCommands(program);
   addPauseCommands(program);
   addWakeCommands(program);
   addAuditCommand(program);

@@ -1,5 +1,8 @@
-/** Switches that operators set: a subscription, or one order of it, is paused (F5). Kept as rows of one partition that no order can have. */
-import { assertSubscriptionName } from "./names.ts";
+/**
+ * Switches: a subscription, or one order of it, is paused (F5), by an operator or because its handler says that it is gone. Kept as rows of one
+ * partition that no order can have.
+ */
+import { assertSubscriptionName, type RowRange } from "./names.ts";
 import { decodeOrderKey, encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "./order-id.ts";
 import type { StoredEntity } from "./ports.ts";
 
@@ -18,6 +21,9 @@ export const CONTROL_PARTITION = "~" as OrderKey;
 
 /** How long workers may go on with what they knew: a pause or resume takes effect within this time. */
 export const CONTROL_CACHE_MS = 15_000;
+
+/** Who switches a subscription off whose handler says that it is gone. */
+export const WORKER_ACTOR = "worker";
 
 /** The most characters a row key may have. */
 const MAX_ROW_KEY_LENGTH = 512;
@@ -59,8 +65,8 @@ export function parsePauseRow(rowKey: string): Pick<Pause, "subscription" | "ord
   return orderId !== undefined && orderRow(subscription, encodeOrderId(orderId)) === rowKey ? { subscription, orderId } : undefined;
 }
 
-/** The range of the pauses' rows. */
-export const PAUSE_ROWS = { from: "pause:", to: "pause;" } as const;
+/** Rows of the control partition that are pauses. */
+export const PAUSE_ROWS: RowRange = { from: "pause:", to: "pause;" };
 
 /** A pause as its row has it; undefined for other rows of the control partition. */
 export function decodePause(rowKey: string, properties: StoredEntity["properties"]): Pause | undefined {

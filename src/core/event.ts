@@ -22,6 +22,8 @@ export interface EventHead {
   readonly time: string;
   /** W3C trace context of the producer, if it had one. */
   readonly traceparent?: string;
+  /** What tracing vendors add to it; only beside a traceparent. */
+  readonly tracestate?: string | undefined;
   /** Id of the event that this one repeats, for the one subscription `replayFor` (F9). */
   readonly replayOf?: EventId;
   readonly replayFor?: string;
@@ -46,7 +48,7 @@ export function encodeEvent(head: EventHead, dataText: string): string {
     subject: head.orderId,
     time: head.time,
     sequence: String(head.sequence),
-    ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent }),
+    ...(head.traceparent === undefined ? {} : { traceparent: head.traceparent, tracestate: head.tracestate }),
     ...(head.replayOf === undefined ? {} : { replayof: head.replayOf, replayfor: head.replayFor }),
     datacontenttype: "application/json",
   });
@@ -63,7 +65,7 @@ export function decodeEvent(text: string): StoredEvent {
   } catch (cause) {
     throw new OutboxError("corrupt", `not one of our events: ${printable((cause as Error).message)}`, { cause });
   }
-  const { id, type, source, subject, time, sequence, traceparent, replayof, replayfor, specversion } = head;
+  const { id, type, source, subject, time, sequence, traceparent, tracestate, replayof, replayfor, specversion } = head;
   if (specversion !== "1.0") throw new OutboxError("corrupt", "not one of our events: specversion is not 1.0");
   if (typeof id !== "string" || !isEventId(id)) throw new OutboxError("corrupt", "not one of our events: its id is no ULID");
   if (typeof sequence !== "string" || !/^[1-9][0-9]{0,15}$/.test(sequence) || !Number.isSafeInteger(Number(sequence))) {
@@ -80,6 +82,7 @@ export function decodeEvent(text: string): StoredEvent {
     source,
     time,
     ...(typeof traceparent === "string" ? { traceparent } : {}),
+    ...(typeof tracestate === "string" ? { tracestate } : {}),
     ...(typeof replayof === "string" && isEventId(replayof) && typeof replayfor === "string"
       ? { replayOf: replayof, replayFor: replayfor }
       : {}),

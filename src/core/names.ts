@@ -49,6 +49,21 @@ export function idempotencyRow(key: string): string {
   return `${IDEMPOTENCY_PREFIX}${encodeKeyText(key)}`;
 }
 
+/**
+ * A row beside the idempotency results, of what an operation has done to the order. The dots are what no key of a producer has in its row, so
+ * that neither is ever taken for the other.
+ *
+ * @param parts the operation, and what tells its rows apart: names, ids
+ */
+export function operationRow(...parts: readonly string[]): string {
+  return `${IDEMPOTENCY_PREFIX}${parts.join(".")}`;
+}
+
+/** The parts of an {@link operationRow}, or undefined for a producer's idempotency result. */
+export function operationRowParts(rowKey: string): readonly string[] | undefined {
+  return rowKey.startsWith(IDEMPOTENCY_PREFIX) && rowKey.includes(".") ? rowKey.slice(IDEMPOTENCY_PREFIX.length).split(".") : undefined;
+}
+
 /** True for row keys that this package keeps for itself. */
 export function isReservedRow(rowKey: string): boolean {
   return (rowKey >= ORDER_ROW && rowKey < OUTBOX_END) || rowKey.startsWith(IDEMPOTENCY_PREFIX);

@@ -5,6 +5,8 @@ export interface NumberBounds {
   readonly default: number;
   readonly min: number;
   readonly max: number;
+  /** What the message calls a default that is no number. */
+  readonly defaultText?: string;
 }
 
 /** A whole number within bounds, or the default when undefined. Throws `invalid-option`. */
@@ -13,7 +15,7 @@ export function wholeNumber(name: string, value: unknown, bounds: NumberBounds):
   if (typeof value !== "number" || !Number.isInteger(value) || value < bounds.min || value > bounds.max) {
     throw new OutboxError(
       "invalid-option",
-      `${name} is ${valueText(value)}: a whole number from ${bounds.min} to ${bounds.max} is allowed (default ${bounds.default})`,
+      `${name} is ${valueText(value)}: a whole number from ${bounds.min} to ${bounds.max} is allowed (default ${bounds.defaultText ?? bounds.default})`,
     );
   }
   return value;

@@ -100,6 +100,8 @@ export interface OrdersTable {
   scanOrders(from: string | undefined, maxPages: number, options?: CallOptions): Promise<OrderScan>;
   /** Idempotency results of all orders; the rest is as for {@link scanOutbox}. */
   scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan>;
+  /** Create-only; there need be no such order. Throws `already-exists`, also when the row is ours from a repeated request. */
+  insertIdempotency(order: OrderKey, rowKey: string, result: string, options?: CallOptions): Promise<void>;
   /** Deletes idempotency results, in as few transactions as there can be. Those already gone are fine. */
   deleteIdempotency(order: OrderKey, rowKeys: readonly string[], options?: CallOptions): Promise<void>;
   /** Deletes outbox entities, in as few transactions as there can be. Those already gone are fine. */

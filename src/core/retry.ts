@@ -1,6 +1,6 @@
 /** What becomes of an event whose handler failed (design §6, F1–F3): decided here, done by the worker. */
 import { counted } from "./counted.ts";
-import { describeError, OutboxError } from "./errors.ts";
+import { describeError, OutboxError, printable } from "./errors.ts";
 import { wholeNumber } from "./options.ts";
 
 /** The handler says: trying again is of no use. The event becomes a dead letter at once. */
@@ -19,6 +19,21 @@ export class RetryableError extends Error {
     super(message, options);
     this.name = "RetryableError";
     this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/**
+ * The handler says: whoever this subscription is for is gone for good (an endpoint that answers 410). The subscription is switched off, as
+ * `ordered-outbox pause` does it: the event keeps its place without an attempt, and everything waits until somebody resumes the subscription.
+ */
+export class SubscriptionGoneError extends Error {
+  /** Why, for whoever finds the subscription paused. */
+  readonly reason: string;
+
+  constructor(reason: string, options?: ErrorOptions) {
+    super(reason, options);
+    this.name = "SubscriptionGoneError";
+    this.reason = reason;
   }
 }
 
@@ -48,7 +63,8 @@ export interface RetryOptions {
 export type RetryPolicy = Readonly<Required<RetryOptions>>;
 
 const MAX_LONG_DELAY_MS = 30 * 24 * 60 * 60 * 1000;
-const MAX_RETRY_AFTER_MS = 7 * 24 * 60 * 60 * 1000;
+/** The longest wait that a handler can ask for. */
+export const MAX_RETRY_AFTER_MS = 7 * 24 * 60 * 60 * 1000;
 /** A wait up to this is spent inside the round; a longer one parks the event. */
 const MAX_WAIT_IN_ROUND_MS = 5_000;
 
@@ -102,6 +118,26 @@ export function decideRetry(policy: RetryPolicy, attempts: number, error: unknow
   if (waits > policy.longRetries) return { kind: "dead", reason: `gave up after ${counted(attempts, "start")}: ${describeError(error)}` };
   const delayMs = Math.max(askedMs, Math.min(policy.longMaxDelayMs, policy.longDelayMs * 2 ** (waits - 1)));
   return { kind: "park", delayMs };
+}
+
+/** Longest reason of a pause. */
+const MAX_REASON_LENGTH = 499;
+
+/** Why the subscription is to be switched off; undefined if the error does not say so. */
+export function goneReason(error: unknown): string | undefined {
+  if (!isA(SubscriptionGoneError, error)) return undefined;
+  try {
+    const reason: unknown = error.reason;
+    if (typeof reason === "string" && reason.trim() !== "") return printable(reason, MAX_REASON_LENGTH);
+  } catch {
+    // A getter of the handler's own.
+  }
+  return "its handler says that it is gone";
+}
+
+/** Has whoever the event was for answered, if only to refuse it? Then it is not down (F8). */
+export function isAnswer(error: unknown): boolean {
+  return isA(PermanentError, error) || isA(SubscriptionGoneError, error);
 }
 
 /** What is thrown may be anything, a revoked Proxy too: asking for its class must not throw. */

@@ -1,6 +1,7 @@
 /** The contract between producers and subscriptions: what an order looks like and which events it can have. */
 import { OutboxError } from "./errors.ts";
 import { assertSubscriptionName } from "./names.ts";
+import { wholeNumber } from "./options.ts";
 import { resolveRetryPolicy, type RetryOptions, type RetryPolicy } from "./retry.ts";
 import type { InputOf, OutputOf, Schema } from "./schema.ts";
 import type { StoredEvent } from "./event.ts";
@@ -19,6 +20,8 @@ export interface Workflow<State extends Schema = Schema, Events extends EventSch
 export type AnyWorkflow = Workflow;
 
 export const MAX_EVENT_TYPE_LENGTH = 200;
+export const MAX_CONCURRENCY = 1_000;
+export const CONCURRENCY = { default: MAX_CONCURRENCY, min: 1, max: MAX_CONCURRENCY, defaultText: "what the host leaves to it" };
 
 /**
  * Declares a workflow once; producers and subscriptions take their types from it.
@@ -55,6 +58,14 @@ export type HandledEvent<W extends AnyWorkflow, Type extends EventTypeOf<W> = Ev
   [T in Type]: Omit<StoredEvent, "type"> & { readonly type: T; readonly data: OutputOf<W["events"][T]> };
 }[Type];
 
+/**
+ * What a predicate gets: the stored event, its type one of those that the subscription wants. Its data is text (`dataText`): a predicate is
+ * asked for every event of every order, and most of them need no more than the type. One that looks into the data parses what it needs.
+ */
+export type StoredEventOf<W extends AnyWorkflow, Type extends EventTypeOf<W> = EventTypeOf<W>> = {
+  [T in Type]: Omit<StoredEvent, "type"> & { readonly type: T };
+}[Type];
+
 /** What a producer hands over: the data as the schema accepts it, or its JSON text. */
 export type EventInput<W extends AnyWorkflow> = {
   [T in EventTypeOf<W>]: {
@@ -80,6 +91,8 @@ export interface Subscription {
   readonly name: string;
   /** Does this subscription want the event? Decided once, when the event is relayed; if it throws, before the handler would run. */
   readonly wants: (event: StoredEvent) => boolean;
+  /** How many of its handlers may run at once in a process; undefined: what the host leaves to it. */
+  readonly concurrency?: number | undefined;
   /** Retries, timeout and dead letters, completed with the defaults. */
   readonly retry: RetryPolicy;
   /** The same for single event types. */
@@ -91,22 +104,29 @@ export interface Subscription {
 /**
  * Declares a subscription of a workflow: an ordered stream of its own for every order.
  *
- * @param definition `events`: the types it wants, default all; the handler's argument is typed accordingly. `when`: an additional predicate.
- *   `retry`: retries, timeout and dead letters; `retryByType`: the same for single types, on top of `retry`.
+ * @param definition `events`: the types it wants, default all; the handler's argument is typed accordingly. `when`: an additional predicate,
+ *   asked only about those types. `concurrency`: how many of its handlers may run at once in a process, 1 to 1,000; orders that find no room
+ *   wait without an attempt. Default: all of the host where it is the only subscription, else three quarters of the host's `concurrency`, so
+ *   that a slow subscription leaves room for the others. `retry`: retries, timeout and dead letters; `retryByType`: the same for single types,
+ *   on top of `retry`.
+ * @throws `invalid-option`, `unknown-event-type`
  */
 export function defineSubscription<W extends AnyWorkflow, Type extends EventTypeOf<W> = EventTypeOf<W>>(
   workflow: W,
   definition: {
     readonly name: string;
     readonly events?: readonly Type[];
-    readonly when?: (event: StoredEvent) => boolean;
+    readonly when?: (event: StoredEventOf<W, Type>) => boolean;
+    readonly concurrency?: number;
     readonly retry?: RetryOptions;
-    readonly retryByType?: { readonly [T in EventTypeOf<W>]?: RetryOptions };
+    readonly retryByType?: { readonly [T in NoInfer<Type>]?: RetryOptions };
     readonly handle: (event: HandledEvent<W, Type>, context: HandlerContext) => Promise<void> | void;
   },
 ): Subscription {
   assertSubscriptionName(definition.name);
-  const { events, when } = definition;
+  const { events, concurrency } = definition;
+  // Asked only once the type is known to be one of its own.
+  const when = definition.when as ((event: StoredEvent) => boolean) | undefined;
   for (const type of events ?? []) {
     if (!Object.hasOwn(workflow.events, type)) {
       throw new OutboxError(
@@ -129,6 +149,8 @@ export function defineSubscription<W extends AnyWorkflow, Type extends EventType
   return {
     name: definition.name,
     workflow,
+    concurrency:
+      concurrency === undefined ? undefined : wholeNumber(`subscription ${definition.name}: concurrency`, concurrency, CONCURRENCY),
     retry: resolveRetryPolicy(`subscription ${definition.name}`, definition.retry),
     retryByType,
     wants: (event) => (types === undefined || types.has(event.type)) && (when === undefined || answered(when(event), definition.name)),

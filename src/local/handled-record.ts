@@ -2,15 +2,17 @@
 import { createHash } from "node:crypto";
 
 export interface HandledRecord {
+  readonly subscription: string;
   /** Name of the process that ran the handler; a restarted worker has a new one. */
   readonly worker: string;
   readonly orderId: string;
   readonly id: string;
-  readonly sequence: number;
-  readonly type: string;
-  readonly time: string;
+  /** The rest as far as the handler knows it. */
+  readonly sequence?: number;
+  readonly type?: string;
+  readonly time?: string;
   /** {@link dataDigest} of the data's exact text. */
-  readonly dataDigest: string;
+  readonly dataDigest?: string;
 }
 
 /** SHA-256 of the data's bytes, so that a record stays short whatever the payload and is written in one piece. */

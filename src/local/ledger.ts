@@ -2,13 +2,14 @@
 import type { EventReference } from "../core/commit-tokens.ts";
 import type { CommittedEvent } from "./audit.ts";
 import { dataDigest, type HandledRecord } from "./handled-record.ts";
+import { AUDITED } from "./audited.ts";
 import type { Plan } from "./plan.ts";
 
 export interface Counts {
   /** Events in the plan. */
   readonly planned: number;
   readonly committed: number;
-  /** Committed events that were handled at least once. */
+  /** Committed events that every subscription that wants them has handled at least once. */
   readonly handled: number;
 }
 
@@ -17,9 +18,10 @@ export class Ledger {
   readonly #planned: number;
   /** The producers' answers by position in the plan. */
   readonly #answers = new Map<number, readonly EventReference[]>();
-  /** Ids that were committed, handled, or both: a handler may be faster than the producer's answer. */
-  readonly #committedIds = new Set<string>();
-  readonly #handledIds = new Set<string>();
+  /** By id of a committed event: the subscriptions that have not handled it yet. */
+  readonly #open = new Map<string, Set<string>>();
+  /** By id: the subscriptions that have handled it. A handler may be faster than the producer's answer. */
+  readonly #handledBy = new Map<string, Set<string>>();
   readonly #records: HandledRecord[] = [];
   #handled = 0;
 
@@ -29,12 +31,12 @@ export class Ledger {
   }
 
   get counts(): Counts {
-    return { planned: this.#planned, committed: this.#committedIds.size, handled: this.#handled };
+    return { planned: this.#planned, committed: this.#open.size, handled: this.#handled };
   }
 
   /** Everything in the plan is committed and was handled at least once. */
   get complete(): boolean {
-    return this.#answers.size === this.#plan.length && this.#handled === this.#committedIds.size;
+    return this.#answers.size === this.#plan.length && this.#handled === this.#open.size;
   }
 
   get records(): readonly HandledRecord[] {
@@ -43,18 +45,22 @@ export class Ledger {
 
   committed(position: number, references: readonly EventReference[]): void {
     this.#answers.set(position, references);
-    for (const { id } of references) {
-      this.#committedIds.add(id);
-      if (this.#handledIds.has(id)) this.#handled += 1;
-    }
+    references.forEach(({ id }, index) => {
+      const event = this.#plan[position]?.events[index];
+      const wanting = AUDITED.filter(({ wants }) => event !== undefined && wants(event.type)).map(({ name }) => name);
+      const open = new Set(wanting).difference(this.#handledBy.get(id) ?? new Set());
+      this.#open.set(id, open);
+      if (open.size === 0) this.#handled += 1;
+    });
   }
 
   handled(records: readonly HandledRecord[]): void {
     for (const record of records) {
       this.#records.push(record);
-      if (this.#handledIds.has(record.id)) continue;
-      this.#handledIds.add(record.id);
-      if (this.#committedIds.has(record.id)) this.#handled += 1;
+      const by = this.#handledBy.get(record.id) ?? new Set();
+      this.#handledBy.set(record.id, by.add(record.subscription));
+      const open = this.#open.get(record.id);
+      if (open?.delete(record.subscription) === true && open.size === 0) this.#handled += 1;
     }
   }
 

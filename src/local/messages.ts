@@ -6,9 +6,6 @@ import type { PlannedCommit } from "./plan.ts";
 /** How often children report their storage calls; what a killed one made since its last report is not counted. */
 export const CALL_REPORT_INTERVAL_MS = 500;
 
-/** Name of the one subscription. */
-export const RECORDER = "recorder";
-
 export interface Stop {
   readonly kind: "stop";
 }
@@ -29,9 +26,16 @@ export interface StartWorker {
   readonly name: string;
   readonly connectionString: string;
   readonly handledLog: string;
+  readonly partner: PartnerAddress;
   readonly leaseMs: number;
   /** How long a handler goes on after its record. */
   readonly handlerMs: number;
+}
+
+/** Where the partner's webhooks go. */
+export interface PartnerAddress {
+  readonly url: string;
+  readonly secret: string;
 }
 
 export interface Started {

@@ -4,7 +4,8 @@ import type { EventReference } from "../core/commit-tokens.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { rawJson } from "../core/json.ts";
 import { createOutbox, type Outbox } from "../producer/outbox.ts";
-import { shipmentWorkflow, stateAfter, type ShipmentWorkflow } from "../shipment/workflow.ts";
+import { recordEvents } from "../shipment/transitions.ts";
+import { shipmentWorkflow, type ShipmentWorkflow } from "../shipment/workflow.ts";
 import { connectStorage } from "../storage/connect.ts";
 import { childLogger } from "./child-logger.ts";
 import { CALL_REPORT_INTERVAL_MS, type AssignedCommit, type FromProducer, type StartProducer, type ToProducer } from "./messages.ts";
@@ -67,12 +68,15 @@ async function commitUntilAnswered(
   outbox: Outbox<ShipmentWorkflow>,
   { orderId, events }: AssignedCommit,
 ): Promise<readonly EventReference[]> {
-  const state = stateAfter(events.at(-1)!.type);
   const inputs = events.map(({ type, time, dataText }) => ({ type, time, data: rawJson(dataText) }));
   let commitToken: string | undefined;
   for (let attempt = 1; ; attempt++) {
     try {
-      const result = await outbox.commit(orderId, () => ({ state, events: inputs }), commitToken === undefined ? {} : { commitToken });
+      const result = await outbox.commit(
+        orderId,
+        (state) => recordEvents(orderId, state, inputs),
+        commitToken === undefined ? {} : { commitToken },
+      );
       return result.events;
     } catch (error) {
       if (!isOutboxError(error, "outcome-unknown", "timeout", "unavailable") || attempt === MAX_ATTEMPTS) throw error;

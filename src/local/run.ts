@@ -7,16 +7,17 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallCounts } from "../storage/call-counter.ts";
 import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
-import { audit, type AuditResult } from "./audit.ts";
+import { AUDITED } from "./audited.ts";
 import { Azurite } from "./azurite.ts";
 import { CallLedger } from "./calls.ts";
 import { HandledLogReader } from "./handled-log.ts";
 import { Ledger } from "./ledger.ts";
-import { RECORDER } from "./messages.ts";
+import { Partner } from "./partner.ts";
 import type { Plan } from "./plan.ts";
 import { ProducerPool } from "./producer-pool.ts";
 import type { ProgressDisplay } from "./progress-display.ts";
 import { killAtRandom } from "./random-kills.ts";
+import { auditRun, type RunAudit } from "./run-audit.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { seededRandom } from "./seeded-random.ts";
 import { WorkerPool } from "./worker-pool.ts";
@@ -35,13 +36,15 @@ export interface RunOptions {
 }
 
 export interface RunResult {
-  readonly audit: AuditResult;
+  readonly audit: RunAudit;
   /** Why the run did not get to its end; empty if it did. */
   readonly failures: readonly string[];
   /** Until every event was handled. */
   readonly seconds: number;
   readonly calls: CallCounts;
   readonly kills: number;
+  /** Deliveries that the partner refused. */
+  readonly refused: number;
 }
 
 const LEASE_MS = 30_000;
@@ -75,6 +78,7 @@ class RunWatch {
   readonly #azurite: Azurite;
   readonly #producers: ProducerPool;
   readonly #workers: WorkerPool;
+  readonly #partner: Partner;
   #firstSeen = false;
 
   constructor(options: RunOptions, log: HandledLogReader) {
@@ -82,6 +86,7 @@ class RunWatch {
     this.#options = options;
     this.#log = log;
     this.#ledger = new Ledger(plan);
+    this.#partner = new Partner(folder.handledLog, options.seed);
     display.start(() => this.#ledger.counts);
     // All at once: the children load their code while the account comes up.
     const calls = this.#calls;
@@ -108,7 +113,8 @@ class RunWatch {
 
     display.phase("starting the workers");
     const pace = kill ? { leaseMs: LEASE_WITH_KILLS_MS, handlerMs: HANDLER_WITH_KILLS_MS } : { leaseMs: LEASE_MS, handlerMs: 0 };
-    await this.#unlessStopped(this.#workers.start({ connectionString, handledLog: folder.handledLog, ...pace }));
+    const partner = await this.#unlessStopped(this.#partner.start());
+    await this.#unlessStopped(this.#workers.start({ connectionString, handledLog: folder.handledLog, partner, ...pace }));
     display.phase("running");
     this.#producers.start(connectionString, plan);
     const endKills = new AbortController();
@@ -128,7 +134,7 @@ class RunWatch {
     display.phase("auditing");
     this.#calls.report("main", storage.calls.snapshot());
     return {
-      audit: audit({
+      audit: auditRun({
         committed: this.#ledger.committedEvents(),
         handled: this.#ledger.records,
         tornRecords: this.#log.torn,
@@ -139,6 +145,7 @@ class RunWatch {
       seconds,
       calls: this.#calls.total(),
       kills: this.#workers.killed.size,
+      refused: this.#partner.refused,
     };
   }
 
@@ -147,6 +154,7 @@ class RunWatch {
     this.#options.display.phase("stopping");
     await this.#producers.kill();
     await this.#workers.stop();
+    await this.#partner.stop();
     await this.#azurite.stop();
     this.#options.display.stop();
   }
@@ -184,7 +192,8 @@ class RunWatch {
     display.phase("settling");
     const until = performance.now() + MAX_TIME_WITHOUT_PROGRESS_MS;
     while (this.#failures.length === 0) {
-      if (await this.#unlessStopped(isEmpty(storage.blobs.list("events", `${RECORDER}/`, { signal: stop })))) return;
+      const lists = AUDITED.map(({ name }) => isEmpty(storage.blobs.list("events", `${name}/`, { signal: stop })));
+      if ((await this.#unlessStopped(Promise.all(lists))).every(Boolean)) return;
       if (performance.now() > until) this.#failures.push("events were handled and not archived");
       await this.#unlessStopped(delay(SETTLE_INTERVAL_MS, undefined, { signal: stop }));
     }

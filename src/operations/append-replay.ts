@@ -1,99 +1,130 @@
 /**
- * Committing an archived event again, for one subscription (F9): a new outbox entity with a new id at the end of the order, which names the
- * event it repeats. It takes the ordinary path, so no rule bends: the order's other events keep their places, and this one has its own.
+ * Committing archived events again, for one subscription (F9): new outbox entities with new ids at the end of the order, each of which names the
+ * event it repeats. They take the ordinary path, so no rule bends: the order's other events keep their places, and these have their own.
  */
-import { appendToken, findToken, lastNumber } from "../core/commit-tokens.ts";
+import { appendToken } from "../core/commit-tokens.ts";
 import { isOutboxError, OutboxError, printable } from "../core/errors.ts";
 import { encodeEvent, eventBytes, type StoredEvent } from "../core/event.ts";
 import { nextEventId, type EventId } from "../core/event-id.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
-import { idempotencyRow, payloadBlobName } from "../core/names.ts";
-import { encodeOrderId } from "../core/order-id.ts";
-import type { OrderEntity, OrderTransaction } from "../core/ports.ts";
-import { systemClock } from "../system/clock.ts";
-import type { OperationsContext } from "./context.ts";
+import { payloadBlobName } from "../core/names.ts";
+import { encodeOrderId, type OrderId } from "../core/order-id.ts";
+import type { OrderEntity, OrderTransaction, OutboxEntity } from "../core/ports.ts";
+import { clockOf, type OperationsContext } from "./context.ts";
+import { parseRedriveRecord, redriveRow, type RedriveRecord } from "./redrive-record.ts";
 
-export interface Replayed {
+interface Appended {
   readonly id: EventId;
   readonly sequence: number;
-  /** True if it had been committed before, by an earlier run of the same command. */
-  readonly repeated: boolean;
 }
 
 /** How often the order may change under us, or an answer be missing. */
-const MAX_TRIES = 20;
+export const MAX_TRIES = 20;
+
+/** What is not repeated, and how the row that tells so is called. */
+interface Mark {
+  readonly rowKey: string;
+  /** The text of the row. */
+  readonly result: (appended: readonly Appended[]) => string;
+}
+
+export interface Batch {
+  readonly orderId: OrderId;
+  readonly entity: OrderEntity;
+  /** At least one, in their order; together with the mark and the order at most what a transaction holds. */
+  readonly originals: readonly StoredEvent[];
+  readonly subscription: string;
+  readonly mark: Mark;
+  readonly token: string;
+}
 
 /**
- * @param command names the command: repeated, it commits nothing more for the same event and subscription. At most 40 characters.
+ * Commits a skipped event again, unless that has been done or its letter was discarded meanwhile.
+ *
+ * @returns what is in force, whoever did it
  * @throws `not-found` if the order is gone from the table, `conflict` if it kept changing
  */
-export async function appendReplay(
-  context: OperationsContext,
-  original: StoredEvent,
-  subscription: string,
-  command: string,
-): Promise<Replayed> {
-  const { storage, clock = systemClock, random = Math.random } = context;
-  const order = encodeOrderId(original.orderId);
-  const row = idempotencyRow(`${command}:${subscription}:${original.id}`);
-  const token = nextEventId(undefined, clock.now(), random);
-  let sent: { readonly base: number; readonly result: Omit<Replayed, "repeated"> } | undefined;
+export async function appendRedrive(context: OperationsContext, original: StoredEvent, subscription: string): Promise<RedriveRecord> {
+  const { storage, random = Math.random } = context;
+  const { orderId } = original;
+  const order = encodeOrderId(orderId);
+  const row = redriveRow(subscription, original.id);
+  const mark: Mark = { rowKey: row, result: ([appended]) => JSON.stringify(appended) };
+  const token = nextEventId(undefined, clockOf(context).now(), random);
   let cause: unknown;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     const [entity, stored] = await Promise.all([storage.orders.readOrder(order), storage.orders.readIdempotency(order, row)]);
-    if (entity === undefined) throw new OutboxError("not-found", `order ${printable(original.orderId)} is not in the table`);
-    // A transaction that got no answer may have landed: then the row is its own.
-    if (stored !== undefined) {
-      const result = JSON.parse(stored) as Omit<Replayed, "repeated">;
-      return { ...result, repeated: sent === undefined || findToken(sent.base, entity.commitTokens, token) !== "mine" };
-    }
-    const { transaction, result, payload } = prepare(context, entity, original, subscription, { row, token });
-    sent = { base: lastNumber(entity.commitTokens), result };
+    // Also of an own transaction that got no answer and has landed.
+    if (stored !== undefined) return parseRedriveRecord(stored);
+    if (entity === undefined) throw new OutboxError("not-found", `order ${printable(orderId)} is not in the table`);
     try {
-      storage.orders.check(transaction);
-      if (payload !== undefined) await storage.blobs.create("payloads", payload.name, payload.bytes, {});
-      await storage.orders.commit(transaction);
-      return { ...result, repeated: false };
+      const [appended] = await commitReplays(context, { orderId, entity, originals: [original], subscription, mark, token });
+      return appended!;
     } catch (error) {
-      if (!isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable")) throw error;
+      if (!mayTryAgain(error)) throw error;
       cause = error;
     }
   }
-  throw new OutboxError(
-    "conflict",
-    `order ${printable(original.orderId)} kept changing. Repeat the command: what it has done is not done again.`,
-    {
-      cause,
-    },
-  );
+  throw keptChanging(orderId, cause);
 }
 
-function prepare(
-  { clock = systemClock, random = Math.random }: OperationsContext,
-  entity: OrderEntity,
-  original: StoredEvent,
-  subscription: string,
-  { row, token }: { readonly row: string; readonly token: string },
-): {
+/** Another writer was faster, or there was no answer: what is stored tells. */
+export function mayTryAgain(error: unknown): boolean {
+  return isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable");
+}
+
+export function keptChanging(orderId: OrderId, cause: unknown): OutboxError {
+  const text = `order ${printable(orderId)} kept changing. Repeat the command: what it has done is not done again.`;
+  return new OutboxError("conflict", text, { cause });
+}
+
+/**
+ * One transaction: all events of the batch and its mark, or nothing. Conditional on the entity's etag, so that what was decided about the order
+ * as it was read holds when the events are committed.
+ *
+ * @throws `already-exists` or `precondition-failed` if the order has changed since
+ */
+export async function commitReplays(context: OperationsContext, batch: Batch): Promise<readonly Appended[]> {
+  const { orders, blobs } = context.storage;
+  const { transaction, appended, payloads } = prepare(context, batch);
+  orders.check(transaction);
+  // Payloads of a transaction that then fails are in no outbox: cleanup removes them.
+  for (const { name, bytes } of payloads) await blobs.create("payloads", name, bytes, {});
+  await orders.commit(transaction);
+  return appended;
+}
+
+interface Prepared {
   readonly transaction: OrderTransaction;
-  readonly result: Omit<Replayed, "repeated">;
-  readonly payload?: { name: string; bytes: Uint8Array };
-} {
-  const order = encodeOrderId(original.orderId);
-  const { text: _text, dataText, ...head } = original;
-  const id = nextEventId(entity.lastEventId, clock.now(), random);
-  const sequence = entity.sequence + 1;
-  // The bytes of the data are those that were committed; only the head is new.
-  const text = encodeEvent({ ...head, id, sequence, replayOf: original.replayOf ?? original.id, replayFor: subscription }, dataText);
-  const payload = text.length > MAX_INLINE_EVENT_UNITS ? { name: payloadBlobName(order, id), bytes: eventBytes(text) } : undefined;
-  const result = { id, sequence };
+  readonly appended: readonly Appended[];
+  readonly payloads: readonly { readonly name: string; readonly bytes: Uint8Array }[];
+}
+
+function prepare(context: OperationsContext, batch: Batch): Prepared {
+  const { random = Math.random } = context;
+  const { orderId, entity, originals, subscription, mark, token } = batch;
+  const order = encodeOrderId(orderId);
+  const outbox: OutboxEntity[] = [];
+  const payloads: { name: string; bytes: Uint8Array }[] = [];
+  let { sequence, lastEventId } = entity;
+  for (const { text: _text, dataText, ...head } of originals) {
+    const id = nextEventId(lastEventId, clockOf(context).now(), random);
+    sequence += 1;
+    lastEventId = id;
+    // The bytes of the data are those that were committed; only the head is new.
+    const text = encodeEvent({ ...head, id, sequence, replayOf: head.replayOf ?? head.id, replayFor: subscription }, dataText);
+    const payloadBlob = text.length > MAX_INLINE_EVENT_UNITS ? payloadBlobName(order, id) : undefined;
+    if (payloadBlob !== undefined) payloads.push({ name: payloadBlob, bytes: eventBytes(text) });
+    outbox.push({ id, sequence, text: payloadBlob === undefined ? text : undefined, payloadBlob });
+  }
+  const appended = outbox.map((event) => ({ id: event.id, sequence: event.sequence }));
   const transaction: OrderTransaction = {
     order,
     etag: entity.etag,
-    entity: { sequence, lastEventId: id, state: entity.state, commitTokens: appendToken(entity.commitTokens, token) },
-    outbox: [{ id, sequence, text: payload === undefined ? text : undefined, payloadBlob: payload?.name }],
-    idempotency: { rowKey: row, result: JSON.stringify(result) },
+    entity: { sequence, lastEventId, state: entity.state, commitTokens: appendToken(entity.commitTokens, token) },
+    outbox,
+    idempotency: { rowKey: mark.rowKey, result: mark.result(appended) },
     entities: [],
   };
-  return { transaction, result, ...(payload === undefined ? {} : { payload }) };
+  return { transaction, appended, payloads };
 }

@@ -5,32 +5,11 @@
  * names the first one. An operator's process that dies in between leaves the intention behind, never a change without a record. A change
  * whose intention can't be recorded is not made.
  */
+import { encodeAuditRecord, type AuditAction, type AuditRecord, type AuditTarget } from "../core/audit-record.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { nextEventId, type EventId } from "../core/event-id.ts";
 import { silentLogger } from "../core/logger.ts";
 import { assertOperator, clockOf, nowIso, type OperationsContext, type Operator } from "./context.ts";
-
-export type AuditAction = "redrive" | "discard" | "pause" | "resume" | "wake" | "unlock" | "cleanup";
-
-/** What was acted on; what does not apply is left out. */
-export interface AuditTarget {
-  readonly subscription?: string;
-  readonly orderId?: string;
-  readonly eventId?: EventId;
-  readonly sequence?: number;
-}
-
-export interface AuditRecord extends Operator {
-  readonly id: EventId;
-  /** ISO 8601. */
-  readonly at: string;
-  readonly action: AuditAction;
-  readonly target: AuditTarget;
-  /** `intended`, or what became of it. */
-  readonly outcome: string;
-  /** On the record of an outcome: id of the intention. */
-  readonly intention?: EventId;
-}
 
 /**
  * Makes a change between its two records.
@@ -75,9 +54,7 @@ export async function audited<Result extends { readonly outcome: string }>(
 async function append(context: OperationsContext, entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
   const { storage, random = Math.random } = context;
   const id = nextEventId(after, clockOf(context).now(), random);
-  const record: AuditRecord = { id, at: nowIso(context), ...entry };
-  const name = `${record.at.slice(0, "yyyy-mm-dd".length)}/${id}.json`;
-  const bytes = new TextEncoder().encode(JSON.stringify(record));
+  const { name, bytes } = encodeAuditRecord({ id, at: nowIso(context), ...entry });
   try {
     await storage.blobs.create("audit", name, bytes, {});
   } catch (error) {

@@ -12,13 +12,20 @@ const MAX_TRIES = 5;
 /**
  * Claims the archived event unless it is claimed already.
  *
+ * @param options `over`: a claim to this end counts for nothing any more
  * @returns the claim that is there now, whoever made it; undefined if the blob is gone
  */
-export async function claimArchived(blobs: Blobs, name: string, first: BlobContent, wanted: Decision): Promise<Decision | undefined> {
+export async function claimArchived(
+  blobs: Blobs,
+  name: string,
+  first: BlobContent,
+  wanted: Decision,
+  { over }: { readonly over?: Decision["action"] } = {},
+): Promise<Decision | undefined> {
   let archived: BlobContent | undefined = first;
   for (let tries = 1; archived !== undefined; tries++) {
     const there = decodeDecision(archived.metadata);
-    if (there !== undefined) return there;
+    if (there !== undefined && there.action !== over) return there;
     try {
       await blobs.writeMetadata("archive", name, { ...archived.metadata, ...encodeDecision(wanted) }, archived.etag);
       return wanted;

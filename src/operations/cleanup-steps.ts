@@ -2,11 +2,13 @@
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { isEventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
-import { payloadBlobName, type Container } from "../core/names.ts";
+import { eventBlobName, payloadBlobName, type Container } from "../core/names.ts";
 import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
 import type { CallOptions, IdempotencyScan, ListedBlob, Storage } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import { keepPlace, scanOn } from "./cursor.ts";
+import { redriveOfRow } from "./redrive-record.ts";
+import { isReplayMark, MARKS_KEPT_MS } from "./replay-marks.ts";
 
 /** One step of one cleanup. */
 export interface CleanupRun {
@@ -34,6 +36,8 @@ type Verdict = "remove" | "keep" | "foreign";
 const BATCH = 256;
 /** A commit writes its payloads first and never takes so long; what is older and in no outbox was relayed, or its commit failed. */
 const PAYLOAD_AGE_MS = 24 * 60 * 60 * 1000;
+/** Lifecycle rules of the account go by the last change and know of no dead letters; the template's act after 90 days at least. */
+const KEEP_YOUNG_MS = 30 * 24 * 60 * 60 * 1000;
 /** How much of the table one run looks at: pages of up to 1,000 idempotency rows. */
 const MAX_PAGES = 10;
 /** Day and ULID: see audit-log.ts. */
@@ -42,15 +46,34 @@ const AUDIT_NAME = /^\d{4}-\d{2}-\d{2}\/[0-9A-HJKMNP-TV-Z]{26}\.json$/;
 const DISCARDED = "discarded";
 
 export async function cleanArchive(run: CleanupRun, archiveMs: number, discardedMs: number): Promise<Removal> {
-  const { blobs } = run.storage;
   // A dead letter that its stream skipped has its bytes in the archive, under the same name: without them it could not be replayed.
-  const dead = new Set<string>();
-  for await (const { name } of blobs.list("dead", "", run.callOptions)) dead.add(name);
-  return removeBlobs(run, "archive", async ({ name, ageMs, metadata }) => {
+  const dead = await deadLetters(run);
+  return removeBlobs(run, "archive", async (blob) => {
+    const { name, ageMs, metadata } = blob;
     if (parseEventBlobName(name) === undefined) return "foreign";
+    if (dead.has(name)) {
+      if (ageMs > KEEP_YOUNG_MS) await keepYoung(run, blob);
+      return "keep";
+    }
     const retentionMs = metadata["outcome"] === DISCARDED ? discardedMs : archiveMs;
-    return ageMs > retentionMs && !dead.has(name) ? "remove" : "keep";
+    return ageMs > retentionMs ? "remove" : "keep";
   });
+}
+
+async function deadLetters({ storage, callOptions }: CleanupRun): Promise<ReadonlySet<string>> {
+  const dead = new Set<string>();
+  for await (const { name } of storage.blobs.list("dead", "", callOptions)) dead.add(name);
+  return dead;
+}
+
+/** Written again as it is. Changed or gone meanwhile: an operator has decided. */
+async function keepYoung({ storage, dryRun, callOptions }: CleanupRun, { name, metadata, etag }: ListedBlob): Promise<void> {
+  if (dryRun) return;
+  try {
+    await storage.blobs.writeMetadata("archive", name, metadata, etag, callOptions);
+  } catch (error) {
+    if (!isOutboxError(error, "precondition-failed", "not-found")) throw error;
+  }
 }
 
 export function cleanAudit(run: CleanupRun, auditMs: number): Promise<Removal> {
@@ -123,7 +146,10 @@ export async function cleanIdempotency(run: CleanupRun, retentionMs: number): Pr
   const { storage, callOptions, dryRun } = run;
   const scan = (from: string | undefined): Promise<IdempotencyScan> => storage.orders.scanIdempotency(from, MAX_PAGES, callOptions);
   const { entities, next } = await scanOn(storage.orders, "cleanup", scan, callOptions);
-  const old = entities.filter(({ ageMs }) => ageMs > retentionMs);
+  // An interrupted replay goes on by its marks, and may do so for longer than other commands are repeated.
+  const kept = (rowKey: string): number => (isReplayMark(rowKey) ? Math.max(retentionMs, MARKS_KEPT_MS) : retentionMs);
+  const aged = entities.filter(({ rowKey, ageMs }) => ageMs > kept(rowKey));
+  const old = await withoutLetters(run, aged);
   const taken = old.slice(0, run.left());
   for (const [order, rows] of Map.groupBy(taken, (row) => row.order)) {
     const rowKeys = rows.map(({ rowKey }) => rowKey);
@@ -134,4 +160,15 @@ export async function cleanIdempotency(run: CleanupRun, retentionMs: number): Pr
   // What is left over is found again from the same place.
   if (!dryRun && allTaken) await keepPlace(storage.orders, "cleanup", next, callOptions);
   return { removed: taken.length, foreign: 0, complete: allTaken && next === undefined };
+}
+
+/** A redrive may be repeated for as long as its letter is there, and only its row tells that its event is committed already. */
+async function withoutLetters(run: CleanupRun, rows: IdempotencyScan["entities"]): Promise<IdempotencyScan["entities"]> {
+  const letterOf = ({ order, rowKey }: IdempotencyScan["entities"][number]): string | undefined => {
+    const redrive = redriveOfRow(rowKey);
+    return redrive && eventBlobName(redrive.subscription, order, redrive.id);
+  };
+  if (rows.every((row) => letterOf(row) === undefined)) return rows;
+  const dead = await deadLetters(run);
+  return rows.filter((row) => !dead.has(letterOf(row) ?? ""));
 }

@@ -1,8 +1,8 @@
 /** Reading the audit log: who changed what, when and why (G6). */
+import type { AuditRecord } from "../core/audit-record.ts";
 import { isEventId, type EventId } from "../core/event-id.ts";
 import { eventTimeMs } from "../core/event-time.ts";
 import { wholeNumber, type NumberBounds } from "../core/options.ts";
-import type { AuditRecord } from "./audit-log.ts";
 import { clockOf, type OperationsContext } from "./context.ts";
 import { inLanes } from "./lanes.ts";
 

@@ -15,8 +15,9 @@ export class PassedLetter {
   /** Of its blobs in `events`, `archive` and `dead` alike. */
   readonly name: string;
   readonly sequence: number;
+  /** As this call would have it. */
+  readonly decision: Decision;
   readonly #context: OperationsContext;
-  readonly #wanted: Decision;
 
   /** Throws `invalid-option` for an operator without name or reason. */
   constructor(context: OperationsContext, letter: ListedDeadLetter, action: DecisionAction, operator: Operator) {
@@ -26,7 +27,7 @@ export class PassedLetter {
     this.name = eventBlobName(subscription, order, id);
     this.sequence = sequence;
     this.#context = context;
-    this.#wanted = { action, ...operator, at: nowIso(context) };
+    this.decision = { action, ...operator, at: nowIso(context) };
   }
 
   result(outcome: DecisionResult["outcome"], message: string): DecisionResult {
@@ -35,19 +36,23 @@ export class PassedLetter {
 
   /** Makes a change between its two records in the audit log. */
   audited(change: () => Promise<DecisionResult>): Promise<DecisionResult> {
-    const { actor, reason, action } = this.#wanted;
+    const { actor, reason, action } = this.decision;
     const { subscription, orderId, id: eventId } = this.target;
     const target = { subscription, orderId, eventId, sequence: this.sequence };
     return audited(this.#context, { actor, reason, action, target }, change);
   }
 
-  /** Marks the archived event as decided about. Undefined: it is gone; otherwise the decision that is in force, whoever made it. */
-  claim(archived: BlobContent): Promise<Decision | undefined> {
-    return claimArchived(this.#context.storage.blobs, this.name, archived, this.#wanted);
+  /**
+   * Marks the archived event as decided about. Undefined: it is gone; otherwise the decision that is in force, whoever made it.
+   *
+   * @param options `over`: a claim to this end counts for nothing any more
+   */
+  claim(archived: BlobContent, options: { readonly over?: DecisionAction } = {}): Promise<Decision | undefined> {
+    return claimArchived(this.#context.storage.blobs, this.name, archived, this.decision, options);
   }
 
   isOwn(claim: Decision): boolean {
-    return isSameDecision(claim, this.#wanted);
+    return isSameDecision(claim, this.decision);
   }
 
   /** What somebody else made of it. */

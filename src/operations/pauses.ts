@@ -1,9 +1,10 @@
 /** Pausing and resuming a subscription, or one order of it (F5). Workers learn of it within {@link CONTROL_CACHE_MS}. */
+import type { AuditTarget } from "../core/audit-record.ts";
 import { CONTROL_CACHE_MS, CONTROL_PARTITION, decodePause, pauseRow, type Pause } from "../core/controls.ts";
 import { isOutboxError } from "../core/errors.ts";
 import { nextEventId } from "../core/event-id.ts";
 import { encodeOrderId, parseOrderId, type OrderId } from "../core/order-id.ts";
-import { audited, type AuditTarget } from "./audit-log.ts";
+import { audited } from "./audit-log.ts";
 import { assertOperator, clockOf, nowIso, type ChangeOptions, type OperationsContext, type Operator } from "./context.ts";
 import { assertKnownSubscription } from "./known-subscriptions.ts";
 import { inLanes } from "./lanes.ts";

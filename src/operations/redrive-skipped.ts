@@ -1,7 +1,7 @@
 /** Redriving an event that its stream has skipped: it is committed again for this one subscription, out of order by nature (F4, F9). */
 import { OutboxError, printable } from "../core/errors.ts";
 import { decodeEventBytes } from "../core/event.ts";
-import { appendReplay } from "./append-replay.ts";
+import { appendRedrive } from "./append-replay.ts";
 import type { ChangeOptions, OperationsContext, Operator } from "./context.ts";
 import type { ListedDeadLetter } from "./dead-letters.ts";
 import type { DecisionResult } from "./decide.ts";
@@ -37,8 +37,9 @@ export async function redriveSkipped(
     }
     const claim = await letter.claim(archived);
     if (claim?.action === "discard") return letter.claimedBy(claim);
-    const replayed = await appendReplay(context, decodeEventBytes(archived.bytes), subscription, "redrive");
-    const message = `out of order: committed again as event ${replayed.id}, sequence ${replayed.sequence}, after the events since sequence ${letter.sequence}`;
+    const record = await appendRedrive(context, decodeEventBytes(archived.bytes), subscription);
+    if ("discarded" in record) return letter.claimedBy(record.discarded);
+    const message = `out of order: committed again as event ${record.id}, sequence ${record.sequence}, after the events since sequence ${letter.sequence}`;
     // Who died before the wake-up repeats the command: the letter is what they find.
     if (!(await tryWakeUp(context, orderId))) {
       return letter.result("failed", `${message}; the wake-up could not be sent, so the letter stays: repeat the command`);

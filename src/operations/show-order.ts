@@ -21,6 +21,8 @@ export interface ShownEvent extends TimelineEntry {
   readonly redrivenAs?: { readonly id: EventId; readonly sequence: number };
   /** Of such a new event: the one that it repeats. */
   readonly redriveOf?: { readonly id: EventId; readonly sequence: number | undefined };
+  /** Of an event that replay or backfill committed: the one that it repeats. */
+  readonly replayOf?: { readonly id: EventId; readonly sequence: number | undefined };
 }
 
 export interface ShownOrder {
@@ -55,6 +57,7 @@ export async function showOrder(context: OperationsContext, rawOrderId: string):
   const timeline = timelineOf(gathered);
   const holder = await holderOf(context, order, lease);
   const events = await readEvents(context, order, found.outbox, timeline);
+  const redriven = redrivenIn(timeline);
   return {
     orderId,
     sequence: found.order?.sequence,
@@ -63,11 +66,17 @@ export async function showOrder(context: OperationsContext, rawOrderId: string):
     ...(holder === undefined ? {} : { heldSince: new Date(holder.sinceMs).toISOString() }),
     ...(holder?.process === undefined ? {} : { heldBy: holder.process }),
     progress: Object.fromEntries(Object.entries(progress.streams).map(([name, { sequence }]) => [name, sequence])),
-    timeline: timeline.map((entry) => shownEvent(entry, events)),
+    timeline: timeline.map((entry) => shownEvent(entry, events, redriven)),
   };
 }
 
-function shownEvent(entry: TimelineEntry, events: ReadonlyMap<EventId, StoredEvent>): ShownEvent {
+/** Events that somebody decided to redrive although their streams have passed them, each with its subscription. */
+function redrivenIn(timeline: readonly TimelineEntry[]): ReadonlySet<string> {
+  const redriven = timeline.filter(({ state, decision }) => state === "Redriven" || (state === "Dead" && decision?.action === "redrive"));
+  return new Set(redriven.map(({ id, subscription }) => `${subscription}/${id}`));
+}
+
+function shownEvent(entry: TimelineEntry, events: ReadonlyMap<EventId, StoredEvent>, redriven: ReadonlySet<string>): ShownEvent {
   const event = entry.id && events.get(entry.id);
   const replay =
     entry.state === "Redriven"
@@ -78,8 +87,18 @@ function shownEvent(entry: TimelineEntry, events: ReadonlyMap<EventId, StoredEve
     type: event?.type,
     occurredAt: event?.time,
     ...(replay === undefined ? {} : { redrivenAs: { id: replay.id, sequence: replay.sequence } }),
-    ...(event?.replayOf === undefined ? {} : { redriveOf: { id: event.replayOf, sequence: events.get(event.replayOf)?.sequence } }),
+    ...(event && originOf(event, events, redriven)),
   };
+}
+
+function originOf(
+  { replayOf, replayFor }: StoredEvent,
+  events: ReadonlyMap<EventId, StoredEvent>,
+  redriven: ReadonlySet<string>,
+): Pick<ShownEvent, "redriveOf" | "replayOf"> {
+  if (replayOf === undefined) return {};
+  const origin = { id: replayOf, sequence: events.get(replayOf)?.sequence };
+  return redriven.has(`${replayFor}/${replayOf}`) ? { redriveOf: origin } : { replayOf: origin };
 }
 
 /** Each event once, whatever the number of its subscriptions. */

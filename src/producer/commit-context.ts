@@ -4,6 +4,7 @@ import type { CommitReference } from "../core/commit-tokens.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Storage } from "../core/ports.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
+import type { TraceContext } from "../system/tracing.ts";
 
 /** The same for all calls of an outbox. */
 export interface CommitContext<W extends AnyWorkflow> {
@@ -21,7 +22,7 @@ export interface ResolvedCommitOptions {
   readonly repeats: readonly CommitReference[];
   readonly idempotencyRow: string | undefined;
   readonly expectedSequence: number | undefined;
-  readonly traceparent: string | undefined;
+  readonly trace: TraceContext | undefined;
   readonly signal: AbortSignal | undefined;
 }
 

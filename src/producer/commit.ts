@@ -121,7 +121,7 @@ export class Commit<W extends AnyWorkflow> {
       lastEventId: entity?.lastEventId,
       nowMs: this.#context.clock.now(),
       random: this.#context.random,
-      traceparent: this.#options.traceparent,
+      trace: this.#options.trace,
     });
     const result = { sequence: order.sequence + prepared.references.length, events: prepared.references };
     const transaction: OrderTransaction = {

@@ -39,8 +39,10 @@ export interface CommitOptions {
   readonly expectedSequence?: number;
   /** From an `outcome-unknown` error: repeats that very commit, and does nothing if it happened after all. */
   readonly commitToken?: string;
-  /** W3C trace context that the events carry. */
+  /** W3C trace context that the events carry. Default: that of the active OpenTelemetry span, if there is one. */
   readonly traceparent?: string;
+  /** Goes with `traceparent`; up to 512 visible ASCII characters. */
+  readonly tracestate?: string;
   readonly signal?: AbortSignal;
 }
 

@@ -16,6 +16,7 @@ import type { Storage, StoredEntity } from "../core/ports.ts";
 import type { OutputOf } from "../core/schema.ts";
 import type { AnyWorkflow } from "../core/workflow.ts";
 import { systemClock } from "../system/clock.ts";
+import { activeTraceContext, isTracestate } from "../system/tracing.ts";
 import type { CommitContext, ResolvedCommitOptions } from "./commit-context.ts";
 import { Commit } from "./commit.ts";
 import type { Change, CommitOptions, CommitResult, Decide, Order } from "./order-change.ts";
@@ -99,6 +100,12 @@ export function createOutbox<W extends AnyWorkflow>(options: OutboxOptions<W>): 
     if (given.traceparent !== undefined && !TRACEPARENT.test(given.traceparent)) {
       throw new OutboxError("invalid-option", `traceparent ${printable(given.traceparent, 60)} is not a W3C trace context`);
     }
+    if (given.tracestate !== undefined && (given.traceparent === undefined || !isTracestate(given.tracestate))) {
+      throw new OutboxError(
+        "invalid-option",
+        `tracestate ${printable(given.tracestate, 60)}: up to 512 visible characters beside a traceparent`,
+      );
+    }
     return {
       token: nextEventId(undefined, clock.now(), random),
       repeats: given.commitToken === undefined ? [] : decodeCommitReferences(given.commitToken),
@@ -107,7 +114,7 @@ export function createOutbox<W extends AnyWorkflow>(options: OutboxOptions<W>): 
         given.expectedSequence === undefined
           ? undefined
           : wholeNumber("expectedSequence", given.expectedSequence, { default: 0, min: 0, max: Number.MAX_SAFE_INTEGER }),
-      traceparent: given.traceparent,
+      trace: given.traceparent === undefined ? activeTraceContext() : { traceparent: given.traceparent, tracestate: given.tracestate },
       signal: given.signal,
     };
   }

@@ -10,6 +10,7 @@ import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { OutboxEntity } from "../core/ports.ts";
 import { validate } from "../core/schema.ts";
 import type { AnyWorkflow, EventInput } from "../core/workflow.ts";
+import type { TraceContext } from "../system/tracing.ts";
 
 export interface PreparedEvents {
   readonly references: readonly EventReference[];
@@ -26,7 +27,7 @@ export interface EventsContext {
   readonly lastEventId: EventId | undefined;
   readonly nowMs: number;
   readonly random: () => number;
-  readonly traceparent: string | undefined;
+  readonly trace: TraceContext | undefined;
 }
 
 /** Half of a transaction may hold event texts; the rest is for the state and the application's rows. */
@@ -56,7 +57,7 @@ export async function prepareEvents<W extends AnyWorkflow>(
         ...reference,
         orderId: context.orderId,
         source: workflow.source,
-        ...(context.traceparent === undefined ? {} : { traceparent: context.traceparent }),
+        ...context.trace,
       },
       dataText,
     );

@@ -1,4 +1,4 @@
-/** The shipment workflow: what an order looks like, which events it has, and which status each event leads to. */
+/** The shipment workflow: what an order looks like and which events it has. This room is the one to edit for a workflow of your own. */
 import { z } from "zod";
 import type { Schema } from "../core/schema.ts";
 import { defineWorkflow, type Workflow } from "../core/workflow.ts";
@@ -28,12 +28,8 @@ export interface ShipmentEventData {
 
 export type ShipmentEventType = keyof ShipmentEventData;
 
-const SHIPMENT_STATUSES = [
-  "purchased",
-  "approved",
-  "invoiced",
-  "unavailable",
-  "canceled",
+const PARCEL_STATUSES = [
+  "awaiting-instruction",
   "instructed",
   "handed-to-carrier",
   "picked-up",
@@ -42,12 +38,20 @@ const SHIPMENT_STATUSES = [
   "delivery-failed",
   "delivered",
   "returned",
+  "canceled",
 ] as const;
 
-export type ShipmentStatus = (typeof SHIPMENT_STATUSES)[number];
+/** Where the parcel is, by its last event. */
+export type ParcelStatus = (typeof PARCEL_STATUSES)[number];
+
+const SHOP_STATUSES = ["purchased", "approved", "invoiced", "unavailable", "canceled"] as const;
+
+/** What the shop has said last about the order. Its reports come late and in any order, so they move no parcel. */
+export type ShopStatus = (typeof SHOP_STATUSES)[number];
 
 export interface ShipmentState {
-  readonly status: ShipmentStatus;
+  readonly status: ParcelStatus;
+  readonly shop?: ShopStatus;
 }
 
 export type ShipmentWorkflow = Workflow<Schema<ShipmentState>, { readonly [Type in ShipmentEventType]: Schema<ShipmentEventData[Type]> }>;
@@ -57,7 +61,7 @@ const withReason = z.looseObject({ reason: z.string().min(1) });
 
 export const shipmentWorkflow: ShipmentWorkflow = defineWorkflow({
   name: "shipment",
-  state: z.object({ status: z.enum(SHIPMENT_STATUSES) }),
+  state: z.object({ status: z.enum(PARCEL_STATUSES), shop: z.enum(SHOP_STATUSES).exactOptional() }),
   events: {
     "order.purchased": freeForm,
     "order.approved": freeForm,
@@ -76,28 +80,6 @@ export const shipmentWorkflow: ShipmentWorkflow = defineWorkflow({
   },
 });
 
-const STATUS_AFTER: Readonly<Record<ShipmentEventType, ShipmentStatus>> = {
-  "order.purchased": "purchased",
-  "order.approved": "approved",
-  "order.invoiced": "invoiced",
-  "order.canceled": "canceled",
-  "order.unavailable": "unavailable",
-  "shipment.instructed": "instructed",
-  "shipment.handed-to-carrier": "handed-to-carrier",
-  "shipment.picked-up": "picked-up",
-  "shipment.in-transit": "in-transit",
-  "shipment.out-for-delivery": "out-for-delivery",
-  "shipment.delivery-failed": "delivery-failed",
-  "shipment.delivered": "delivered",
-  "shipment.returned": "returned",
-  "shipment.canceled": "canceled",
-};
-
-/** The order's state once an event of this type has happened. */
-export function stateAfter(type: ShipmentEventType): ShipmentState {
-  return { status: STATUS_AFTER[type] };
-}
-
 export function isShipmentEventType(type: string): type is ShipmentEventType {
-  return Object.hasOwn(STATUS_AFTER, type);
+  return Object.hasOwn(shipmentWorkflow.events, type);
 }

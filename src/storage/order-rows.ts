@@ -118,7 +118,7 @@ function assertDistinct(order: OrderKey, operations: readonly RowOperation[]): v
 }
 
 /** `text` over as many properties as it needs: `name`, `name1`, `name2` … */
-function textProperties(name: string, text: string): Properties {
+export function textProperties(name: string, text: string): Properties {
   const [first = "", ...more] = chunkText(text, MAX_PROPERTY_UNITS);
   return { [name]: first, ...Object.fromEntries(more.map((chunk, index) => [`${name}${index + 1}`, chunk])) };
 }

@@ -27,6 +27,7 @@ import {
   decodeIdempotency,
   decodeOrder,
   decodeOrderAndOutbox,
+  textProperties,
   toOrderScan,
   toOutboxScan,
   type Row,
@@ -144,6 +145,14 @@ export class AzureOrdersTable implements OrdersTable {
   async scanIdempotency(from: string | undefined, maxPages: number, options?: CallOptions): Promise<IdempotencyScan> {
     const { rows, next } = await this.#scan("scan idempotency rows", IDEMPOTENCY_RANGE, from, maxPages, options);
     return { entities: rows.filter(({ order }) => decodeOrderKey(order) !== undefined), next };
+  }
+
+  async insertIdempotency(order: OrderKey, rowKey: string, result: string, options?: CallOptions): Promise<void> {
+    assertIdempotencyRow(order, rowKey);
+    const entity = { partitionKey: order, rowKey, ...textProperties("result", result) };
+    await callStorage({ what: `insert row ${rowKey} of order ${order}`, timeoutMs: this.#timeoutMs, options }, (abortSignal) =>
+      this.#table.createEntity(entity, { abortSignal }),
+    );
   }
 
   async deleteIdempotency(order: OrderKey, rowKeys: readonly string[], options?: CallOptions): Promise<void> {

@@ -2,8 +2,7 @@
  * Log entries as lines on stderr. Every text is written as a JSON string unless it is a plain word, so that an OrderId or an error with line
  * breaks, quotes or escape sequences in it can't forge a line or a field, nor drive the terminal; and so that it can be read back.
  */
-import { MAX_ERROR_TEXT_LENGTH } from "../core/errors.ts";
-import { printableJson } from "../core/printable-json.ts";
+import { cutText, printableJson } from "../core/printable-json.ts";
 import type { LogFields, Logger } from "../core/logger.ts";
 
 export interface ConsoleLoggerOptions {
@@ -30,8 +29,8 @@ export function createConsoleLogger(options: ConsoleLoggerOptions = {}): Logger 
 }
 
 function jsonLine(time: string, level: Level, message: string, fields: LogFields): string {
-  const entry = { time, level, message: cut(message) };
-  const rest = Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? cut(value) : value]);
+  const entry = { time, level, message: cutText(message) };
+  const rest = Object.entries(fields).map(([name, value]) => [name, typeof value === "string" ? cutText(value) : value]);
   // Twice: the first sets the place, the last keeps a field from taking over one of the three names.
   return printableJson({ ...entry, ...Object.fromEntries(rest), ...entry });
 }
@@ -40,12 +39,8 @@ function jsonLine(time: string, level: Level, message: string, fields: LogFields
 function textLine(time: string, level: Level, message: string, fields: LogFields): string {
   const rest = Object.entries(fields)
     .filter(([, value]) => value !== undefined)
-    .map(([name, value]) => ` ${wordOrQuoted(name)}=${typeof value === "string" ? wordOrQuoted(cut(value)) : value}`);
-  return `${time} ${level.toUpperCase().padEnd(5)} ${printableJson(cut(message))}${rest.join("")}`;
-}
-
-function cut(text: string): string {
-  return text.length > MAX_ERROR_TEXT_LENGTH ? `${text.slice(0, MAX_ERROR_TEXT_LENGTH).toWellFormed()}…` : text;
+    .map(([name, value]) => ` ${wordOrQuoted(name)}=${typeof value === "string" ? wordOrQuoted(cutText(value)) : value}`);
+  return `${time} ${level.toUpperCase().padEnd(5)} ${printableJson(cutText(message))}${rest.join("")}`;
 }
 
 /** A plain word as it is; anything that could be read as more than one field in quotes. */

@@ -1,7 +1,7 @@
 /** What is pending already when a round begins: backlog, what a crash left over, blocked streams, streams that are not deployed here. */
 import { printable } from "../core/errors.ts";
 import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
-import { splitGhosts } from "../core/stream.ts";
+import { splitGhosts, type QueuedEvent } from "../core/stream.ts";
 import { ghostEnd } from "./head-end.ts";
 import { listPending } from "./list-pending.ts";
 import type { OrderStream } from "./order-stream.ts";
@@ -45,7 +45,17 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   const [head, ...rest] = pending;
   if (head === undefined) return;
   // Only a head can have been running. Later ones are suspect too, but nothing is held against them.
-  stream.enqueue(round.input.holderDied ? [{ ...head, mayHaveRun: true }, ...rest] : pending);
+  stream.enqueue(mayHaveRun(round, stream, head) ? [{ ...head, mayHaveRun: true }, ...rest] : pending);
+}
+
+/**
+ * Its holder died: that of the lease before, as far as can be told; or one that had the lease since it was read as free. That one wrote nothing
+ * on the lease blob, or it could not have been taken as it was read; so what it relayed is not on record, as it is whenever a lease is given
+ * back. Starts of what is on record were counted (W4).
+ */
+function mayHaveRun(round: RoundState, { name }: OrderStream, head: QueuedEvent): boolean {
+  const { holderDied, blob } = round.input;
+  return holderDied || (blob.state === "free" && head.sequence > streamProgress(round.writer.written, name).relayed);
 }
 
 /**

@@ -1,6 +1,6 @@
 /** A circuit breaker for each subscription (F8): while its endpoint is down, orders wait without each burning its attempts. */
 import { BrokenCircuitError, circuitBreaker, CircuitState, ConsecutiveBreaker, handleWhen, type CircuitBreakerPolicy } from "cockatiel";
-import { PermanentError } from "../core/retry.ts";
+import { isAnswer } from "../core/retry.ts";
 
 export interface BreakerOptions {
   /** It opens after this many failures in a row, of different orders: one poison order must not hold up the others (G4). */
@@ -52,8 +52,8 @@ export class Breakers {
           ended = { result: await call() };
         } catch (error) {
           ended = { error };
-          // After a PermanentError the endpoint is not down: it has answered. One that was interrupted was not let answer.
-          if (!interrupted() && !isPermanent(error)) throw failedBefore ? new FailedAgain() : error;
+          // After an answer the endpoint is not down. One that was interrupted was not let answer.
+          if (!interrupted() && !isAnswer(error)) throw failedBefore ? new FailedAgain() : error;
         }
       });
       failed.clear();
@@ -86,14 +86,5 @@ export class Breakers {
       this.#breakers.set(subscription, breaker);
     }
     return breaker;
-  }
-}
-
-/** Also for a revoked proxy, of which nothing can be asked. */
-function isPermanent(error: unknown): boolean {
-  try {
-    return error instanceof PermanentError;
-  } catch {
-    return false;
   }
 }

@@ -1,6 +1,7 @@
 import { OutboxError } from "../core/errors.ts";
 import type { RetryPolicy } from "../core/retry.ts";
 import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
+import { inHandlerSpan } from "../system/tracing.ts";
 import type { HeadContext } from "./round-options.ts";
 
 /**
@@ -29,13 +30,19 @@ export async function callHandler(
     () => undefined,
   );
   const signal = AbortSignal.any([context.lease.lost, context.stop, over.signal]);
-  const handling = (async () => subscription.handle(event, { subscription: subscription.name, attempt: start.attempt, signal }))();
+  const { attempt } = start;
+  // Before the handler can change its event.
+  const { orderId, id: eventId, type, sequence, traceparent, tracestate } = event;
+  const spanned = { workflow: context.workflow.name, subscription: subscription.name, orderId, eventId, type, sequence, attempt };
   try {
-    await Promise.race([handling, timeout]);
+    await inHandlerSpan({ ...spanned, traceparent, tracestate }, () => {
+      const handling = (async () => subscription.handle(event, { subscription: subscription.name, attempt, signal }))();
+      // Whatever it throws after its time is over, nobody waits for it.
+      handling.catch(() => undefined);
+      return Promise.race([handling, timeout]);
+    });
   } finally {
     ended.abort();
-    // Whatever it throws after its time is over, nobody waits for it.
-    handling.catch(() => undefined);
   }
   return true;
 }

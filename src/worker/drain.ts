@@ -109,6 +109,8 @@ export class Drain {
     } catch (error) {
       this.#round.fail(error);
     }
+    const { options, input } = this.#round;
+    await options.slots.leave(stream.name, input.orderId);
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {
@@ -124,10 +126,10 @@ export class Drain {
       return;
     }
     if (end.kind === "stands") {
-      const { queued, retryInMs } = end;
+      const { queued, retryInMs, until } = end;
       // A head that is due and stands all the same (paused, not deployed) would only stand again.
       const parked = queued.status === "parked" && !isDue(queued, round.options.clock.now());
-      stream.stop({ retryInMs, parked }, queued);
+      stream.stop({ retryInMs, parked, until }, queued);
       if (end.problem !== undefined) round.problem(`event ${head.sequence} of ${stream.name} stands: ${end.problem}`);
       return;
     }

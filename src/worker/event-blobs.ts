@@ -7,9 +7,12 @@ import type { OrderKey } from "../core/order-id.ts";
 import { decodePendingState, encodePendingState, freshState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
-import type { Subscription } from "../core/workflow.ts";
+import type { AbsentStream, AbsentStreams } from "./absent-stream.ts";
 import type { HeldLease } from "./held-lease.ts";
 import type { OrderStream } from "./order-stream.ts";
+
+/** Where an event may go: a stream of this round, or one that is not deployed here. */
+export type RelayStream = OrderStream | AbsentStream;
 
 /** How many event blobs of an order are written at once. */
 const MAX_PARALLEL_WRITES = 16;
@@ -17,7 +20,7 @@ const MAX_PARALLEL_WRITES = 16;
 export interface RoutedEvent {
   readonly event: StoredEvent;
   /** Streams that get the event. */
-  readonly targets: readonly { readonly stream: OrderStream; readonly undecided: boolean }[];
+  readonly targets: readonly { readonly stream: RelayStream; readonly undecided: boolean }[];
   /** No subscription wants it, now or before. */
   readonly unwanted: boolean;
 }
@@ -41,10 +44,14 @@ async function readPayload(blobs: Blobs, { id, payloadBlob }: OutboxEntity): Pro
  * Which streams get the event: those whose subscription wants it and that have not finished it (C01). A predicate that throws must hold up
  * nobody else (G4) and lose nothing: its stream gets the event, and is asked again before the handler runs.
  */
-export function route(event: StoredEvent, streams: readonly OrderStream[]): RoutedEvent {
+export function route(event: StoredEvent, streams: readonly OrderStream[], absent: AbsentStreams): RoutedEvent {
+  const { replayFor } = event;
+  if (replayFor !== undefined) {
+    // A replay is for one subscription, whatever its filter says by now (F9), and whether it is deployed here or not (F10).
+    const stream = streams.find(({ name }) => name === replayFor) ?? absent.stream(replayFor);
+    return { event, targets: stream.hasFinished(event.id) ? [] : [{ stream, undecided: false }], unwanted: false };
+  }
   const asked = streams.map((stream) => {
-    // A replay is for one subscription, whatever its filter says by now (F9).
-    if (event.replayFor !== undefined) return { stream, wants: stream.name === event.replayFor, undecided: false };
     try {
       return { stream, wants: stream.subscription.wants(event), undecided: false };
     } catch {
@@ -61,9 +68,9 @@ export async function writeEventBlobs(
   order: OrderKey,
   routed: readonly RoutedEvent[],
   lease: HeldLease,
-): Promise<ReadonlyMap<OrderStream, readonly QueuedEvent[]>> {
-  const writes: { readonly stream: OrderStream; readonly event: StoredEvent; readonly state: PendingState; queued?: QueuedEvent }[] = [];
-  const last = new Map<OrderStream, number>();
+): Promise<ReadonlyMap<RelayStream, readonly QueuedEvent[]>> {
+  const writes: { readonly stream: RelayStream; readonly event: StoredEvent; readonly state: PendingState; queued?: QueuedEvent }[] = [];
+  const last = new Map<RelayStream, number>();
   for (const { event, targets } of routed) {
     for (const { stream, undecided } of targets) {
       const previous = last.get(stream) ?? stream.lastSequenceBefore(event);
@@ -76,13 +83,13 @@ export async function writeEventBlobs(
     for (const write of iterator) {
       // W5: a late blob of a dead holder would never run, but lie around.
       lease.assertHeld();
-      write.queued = await createEventBlob(blobs, order, write.stream.subscription, write.event, write.state);
+      write.queued = await createEventBlob(blobs, order, write.stream.name, write.event, write.state);
     }
   };
   const lanes = await Promise.allSettled(Array.from({ length: Math.min(MAX_PARALLEL_WRITES, writes.length) }, lane));
   const failed = lanes.find((result) => result.status === "rejected");
   if (failed !== undefined) throw failed.reason;
-  const queues = new Map<OrderStream, QueuedEvent[]>();
+  const queues = new Map<RelayStream, QueuedEvent[]>();
   for (const { stream, queued } of writes) {
     const queue = queues.get(stream) ?? [];
     if (queued !== undefined) queue.push(queued);
@@ -94,11 +101,11 @@ export async function writeEventBlobs(
 async function createEventBlob(
   blobs: Blobs,
   order: OrderKey,
-  subscription: Subscription,
+  subscription: string,
   event: StoredEvent,
   state: PendingState,
 ): Promise<QueuedEvent> {
-  const name = eventBlobName(subscription.name, order, event.id);
+  const name = eventBlobName(subscription, order, event.id);
   const bytes = eventBytes(event.text);
   // Big texts are read again when their turn comes rather than kept in memory.
   const text = event.text.length <= MAX_INLINE_EVENT_UNITS ? { text: event.text } : {};

@@ -8,8 +8,17 @@ type EventEnd = Omit<FinishedEvent, "subscription">;
 export type HeadEnd =
   /** Done with, one way or the other: the stream goes on. */
   | { readonly kind: "finished"; readonly event: EventEnd }
-  /** Nothing of the stream may start in this round. Look again after `retryInMs`; undefined: somebody else sees to the wake-up. */
-  | { readonly kind: "stands"; readonly queued: QueuedEvent; readonly retryInMs: number | undefined; readonly problem: string | undefined };
+  /**
+   * Nothing of the stream may start in this round, unless `until` aborts. Look again after `retryInMs`; undefined: somebody else sees to the
+   * wake-up.
+   */
+  | {
+      readonly kind: "stands";
+      readonly queued: QueuedEvent;
+      readonly retryInMs: number | undefined;
+      readonly problem: string | undefined;
+      readonly until?: AbortSignal;
+    };
 
 /** An end, or the head as it is by now, to be judged again. */
 export type HeadStep = HeadEnd | { readonly kind: "again"; readonly queued: QueuedEvent };

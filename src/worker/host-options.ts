@@ -9,7 +9,10 @@ import type { Worker } from "./round-result.ts";
 export interface WorkerHostOptions {
   readonly worker: Worker;
   readonly wakeUps: WakeUpQueue;
-  /** How many wake-ups are in work at once; orders run in parallel, the events of one never. Default 16; 1 to 256. */
+  /**
+   * How many wake-ups are in work at once; orders run in parallel, the events of one never. Where there are several subscriptions, one without a
+   * `concurrency` of its own takes up to three quarters of it. Default 16; 1 to 256.
+   */
   readonly concurrency?: number;
   /**
    * How long a received wake-up is hidden from other hosts, renewed at a third of it while its round runs. After a kill it comes back within

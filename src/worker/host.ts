@@ -243,9 +243,10 @@ class Host implements WorkerHost {
 
   /** Resolves to the time after which to look again, in ms, or undefined if the wake-up is used up. */
   async #round(orderId: OrderId, dequeueCount: number): Promise<number | undefined> {
-    const { worker, random, logger } = this.#options;
+    const { worker, random, logger, concurrency } = this.#options;
     try {
-      const { status, handled, retryInMs, problems } = await worker.handle(orderId, { signal: this.#aborting.signal });
+      const options = { signal: this.#aborting.signal, capacity: concurrency };
+      const { status, handled, retryInMs, problems } = await worker.handle(orderId, options);
       this.#handled += handled;
       if (problems.length > 0)
         logger.warn("an order has problems", { orderId, round: status, problems: problems.length, first: problems[0] });

@@ -3,10 +3,13 @@ import type { StreamProgress } from "../core/progress.ts";
 import { missingSequence, type QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
 
-/** Why nothing of a stream may start any more in this round; `parked`: until the time of its head has come. */
+/** Why nothing of a stream may start in this round. */
 export interface StreamStop {
   readonly retryInMs: number | undefined;
+  /** Until the time of its head has come. */
   readonly parked?: boolean;
+  /** Until this aborts; whoever aborts it pokes the round. */
+  readonly until?: AbortSignal | undefined;
 }
 
 /** One subscription's stream of the order while its lease is held: the pending events, oldest first, and why it stands, if it does. */
@@ -31,7 +34,7 @@ export class OrderStream {
   }
 
   get stopped(): StreamStop | undefined {
-    return this.#stopped;
+    return this.#stopped?.until?.aborted === true ? undefined : this.#stopped;
   }
 
   /** What the progress says of this stream, or is about to: also of events that wait, so that a deployment without it forgets nothing. */
@@ -47,7 +50,9 @@ export class OrderStream {
   /** Sequence of the newest event of this stream before the given one, as far as queue and progress know. */
   lastSequenceBefore({ id, sequence }: { readonly id: EventId; readonly sequence: number }): number {
     const queued = this.#queue.findLast((event) => event.id < id)?.sequence ?? 0;
-    return Math.min(sequence - 1, Math.max(queued, this.#progress.sequence, this.#progress.relayed));
+    const { sequence: finished, relayed } = this.#progress;
+    // It is relayed once more: what was the newest event by then does not tell what is before this one.
+    return Math.min(sequence - 1, Math.max(queued, finished, relayed < sequence ? relayed : 0));
   }
 
   /** By backlog and relay step: adds pending events, each once and in order. */

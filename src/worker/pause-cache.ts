@@ -9,7 +9,7 @@ const RETRY_MS = 1_000;
 /** While the table can't be asked, what was known stands for this long: a pause that came since must not wait for ever. */
 const MAX_KNOWN_MS = 60_000;
 
-/** What operators have paused (F5), asked for at most once in {@link CONTROL_CACHE_MS} by a process, as long as the table answers. */
+/** What is paused (F5), asked for at most once in {@link CONTROL_CACHE_MS} by a process, as long as the table answers. */
 export class PauseCache {
   readonly #orders: OrdersTable;
   readonly #clock: Clock;
@@ -33,6 +33,14 @@ export class PauseCache {
       this.#answer = this.#ask(now);
     }
     return this.#answer;
+  }
+
+  /** A pause that is in the table by now, until the table is asked again. */
+  learn(pause: Pause): void {
+    this.#answer = this.current().then((pauses) => {
+      if (this.#known !== undefined) this.#known = { ...this.#known, pauses: [...this.#known.pauses, pause] };
+      return pauses && [...pauses, pause];
+    });
   }
 
   async #ask(askedAt: number): Promise<readonly Pause[] | undefined> {

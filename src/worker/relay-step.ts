@@ -4,8 +4,8 @@ import type { StoredEvent } from "../core/event.ts";
 import type { OrderAndOutbox, OutboxEntity } from "../core/ports.ts";
 import { knownStream } from "../core/progress.ts";
 import { firstUnaccounted, type QueuedEvent } from "../core/stream.ts";
-import type { OrderStream } from "./order-stream.ts";
-import { readEntity, route, writeEventBlobs, type RoutedEvent } from "./event-blobs.ts";
+import { AbsentStreams } from "./absent-stream.ts";
+import { readEntity, route, writeEventBlobs, type RelayStream, type RoutedEvent } from "./event-blobs.ts";
 import type { RoundState } from "./round-state.ts";
 
 export async function readOutbox(round: RoundState): Promise<OrderAndOutbox> {
@@ -48,9 +48,11 @@ async function relayEvents(round: RoundState, events: readonly StoredEvent[], en
   const { storage } = round.options;
   const { lease } = round.input;
   const last = events.at(-1)!.sequence;
-  const routed = events.map((event) => route(event, round.streams));
+  const absent = new AbsentStreams((name) => round.elsewhere(name));
+  const routed = events.map((event) => route(event, round.streams, absent));
   const queues = await writeEventBlobs(storage.blobs, order, routed, lease);
   for (const { event, unwanted } of routed) if (unwanted) await round.archiver.archiveUnwanted(event);
+  for (const [name, progress] of absent.enqueue(queues)) round.keepElsewhere(name, progress);
   await recordRelayed(round, routed, queues, last);
   lease.assertHeld();
   await storage.orders.deleteOutbox(
@@ -61,14 +63,14 @@ async function relayEvents(round: RoundState, events: readonly StoredEvent[], en
     round,
     entities.filter((entity) => entity.sequence <= last),
   );
-  for (const [stream, queued] of queues) stream.enqueue(queued);
+  for (const stream of round.streams) stream.enqueue(queues.get(stream) ?? []);
 }
 
 /** Before an entity goes, the progress has to tell of its event where no other deployment would find it. */
 async function recordRelayed(
   round: RoundState,
   routed: readonly RoutedEvent[],
-  queues: ReadonlyMap<OrderStream, readonly QueuedEvent[]>,
+  queues: ReadonlyMap<RelayStream, readonly QueuedEvent[]>,
   last: number,
 ): Promise<void> {
   const isFresh = [...queues.keys()].some(({ name }) => knownStream(round.writer.written, name) === undefined);

@@ -7,8 +7,11 @@ import type { OrderId, OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, Storage } from "../core/ports.ts";
 import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
 import type { Breakers } from "./breakers.ts";
+import type { EndedStarts } from "./ended-starts.ts";
 import type { HeldLease } from "./held-lease.ts";
 import type { Quarantine } from "./quarantine.ts";
+import type { Slots } from "./slots.ts";
+import type { SwitchOff } from "./switch-off.ts";
 import type { Wakeable } from "./wakeable.ts";
 
 /** The same for all rounds of a worker. */
@@ -22,6 +25,9 @@ export interface RoundOptions {
   readonly random: () => number;
   readonly breakers: Breakers;
   readonly quarantine: Quarantine;
+  readonly endedStarts: EndedStarts;
+  readonly slots: Slots;
+  readonly switchOff: SwitchOff;
   /** After storage has failed the order is looked at again after this time. */
   readonly retryDelayMs: number;
   /** What needs a human or a deployment (a gap, a missing handler) is looked at again after this time. */
@@ -54,7 +60,18 @@ export interface RoundInput {
 /** What the handling of a stream's head needs from its round. */
 export type HeadContext = Pick<
   RoundOptions,
-  "workflow" | "storage" | "clock" | "logger" | "random" | "breakers" | "quarantine" | "retryDelayMs" | "recheckDelayMs"
+  | "workflow"
+  | "storage"
+  | "clock"
+  | "logger"
+  | "random"
+  | "breakers"
+  | "quarantine"
+  | "endedStarts"
+  | "slots"
+  | "switchOff"
+  | "retryDelayMs"
+  | "recheckDelayMs"
 > &
   Pick<RoundInput, "orderId" | "order" | "lease" | "mayStart" | "stop" | "pauses">;
 

@@ -21,9 +21,10 @@ export interface Worker {
    * One round for the order (design §5). Resolves also when handlers fail: the result says what is left.
    * Throws when storage can't be reached, or for stored data of the order that can't be read (`corrupt`).
    *
+   * @param options.capacity how many orders the host handles at once: subscriptions without a `concurrency` of their own go by it
    * @param options.signal aborts when the host is stopping for good: no new event is started, running handlers see it, the lease is released
    */
-  handle(orderId: string, options?: { readonly signal?: AbortSignal }): Promise<RoundResult>;
+  handle(orderId: string, options?: { readonly signal?: AbortSignal; readonly capacity?: number }): Promise<RoundResult>;
   /**
    * No new events are started from now on, running handlers go on; `handle` calls return when theirs are done. First stage of a graceful stop.
    */

@@ -70,9 +70,14 @@ export class RoundState {
     this.#stopped ??= "behind-progress";
   }
 
-  /** By the backlog: what a listing found of a stream that is not deployed here. */
+  /** By backlog and relay step: how a stream stands that is not deployed here. */
   keepElsewhere(name: string, progress: StreamProgress): void {
     this.#elsewhere.set(name, progress);
+  }
+
+  /** What is known of a stream that is not deployed here. */
+  elsewhere(name: string): StreamProgress {
+    return this.#elsewhere.get(name) ?? streamProgress(this.writer.written, name);
   }
 
   /** May the event of this sequence run, as far as the order itself goes? */
@@ -128,6 +133,13 @@ export class RoundState {
   /** Everything relayed is finished everywhere. */
   isClean(): boolean {
     return this.#stopped === undefined && this.streams.every((stream) => stream.queue.length === 0 && stream.missing() === undefined);
+  }
+
+  /** Has a stream got events that the progress does not tell of? */
+  hasUnrecorded(): boolean {
+    const { written } = this.writer;
+    const streams = [...this.#elsewhere, ...this.streams.map(({ name, progress }) => [name, progress] as const)];
+    return streams.some(([name, { relayed }]) => relayed > streamProgress(written, name).relayed);
   }
 
   /** Everything as it stands, once all that was pending is listed and relayed. */

@@ -8,6 +8,7 @@
  * letters.
  */
 import { isOutboxError } from "../core/errors.ts";
+import { knownStream } from "../core/progress.ts";
 import { listBacklog } from "./backlog.ts";
 import { Drain } from "./drain.ts";
 import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
@@ -42,32 +43,39 @@ export async function runRound(options: RoundOptions, input: RoundInput): Promis
 /** Everything that is pending is in the streams afterwards. */
 async function start(round: RoundState): Promise<void> {
   const found = await readOutbox(round);
-  const { clean } = round.writer.written;
   const sequence = topSequence(found);
   if (sequence < round.seen) {
     round.stopAll();
     round.gap(`the order entity is at event ${sequence}, its progress at ${round.seen}: the entity was restored or removed. Nothing runs.`);
     return;
   }
-  // W3: by arithmetic, is anything older than the entities pending? A holder that never said good-bye may have left blobs behind.
-  const nothingOlder =
-    round.input.blob.state === "free" && clean + found.outbox.length === sequence && (found.outbox[0]?.sequence ?? clean + 1) === clean + 1;
-  const listed = await listBacklog(round, !nothingOlder);
+  // W3: by arithmetic, does the progress know of everything older than the entities? Then only streams that wait by what it says are listed:
+  // one that has nothing to do costs nothing. A holder that never said good-bye may have left blobs behind.
+  const { seen } = round;
+  const onRecord =
+    round.input.blob.state === "free" && seen + found.outbox.length === sequence && (found.outbox[0]?.sequence ?? seen + 1) === seen + 1;
+  const listed = await listBacklog(round, !onRecord);
   await relayFound(round, found, listed);
   await recordClean(round);
 }
 
-/** Nothing to run, but the progress does not say so yet: events that nobody wants, or what a crash left finished. */
+/**
+ * Nothing to run, but the progress does not say so yet: events that nobody wants, what a crash left finished, or a subscription that the order
+ * has not known. It was listed, and need not be with every wake-up to come.
+ */
 async function recordClean(round: RoundState): Promise<void> {
-  if (!round.isClean() || round.writer.written.clean >= round.seen) return;
+  const { written } = round.writer;
+  const isRecorded = round.seen === 0 || round.streams.every(({ name }) => knownStream(written, name) !== undefined);
+  if (!round.isClean() || (written.clean >= round.seen && isRecorded)) return;
   await round.recordProgress();
 }
 
-/** Events wait, and nothing has been written since they were relayed: a deployment without their subscription must find them on record. */
+/**
+ * Events wait, and nothing has been written since they were relayed: a deployment without their subscription must find them on record. And what
+ * is not on record after a lease was given back tells of a holder that died (W4).
+ */
 async function recordWaiting(round: RoundState): Promise<void> {
-  const { streams } = round.writer.written;
-  const unknown = round.streams.some(({ name, progress }) => progress.relayed > (streams[name]?.relayed ?? 0));
-  if (!unknown || round.failure !== undefined || round.input.lease.lost.aborted) return;
+  if (!round.hasUnrecorded() || round.failure !== undefined || round.input.lease.lost.aborted) return;
   await round.recordProgress();
 }
 

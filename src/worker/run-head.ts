@@ -3,13 +3,15 @@
  *
  * F1  Short retries inside the round; F2 long ones across rounds: the wake-up is sent first, then the event is parked.
  * F3, F4  Dead letters and decisions about them: dead-head.ts.
- * F5  A paused stream starts nothing. F8 An open breaker parks without an attempt.
+ * F5  A paused stream starts nothing; a handler can say that its subscription is to be paused. F8 An open breaker parks without an attempt.
+ * G4  Where all slots of the subscription are taken, it stands without an attempt.
  * W4  A suspect's start is counted before it runs; a start that ended with the process is a failure like any other.
  */
-import { isPaused } from "../core/controls.ts";
+import { isPaused, type Pause } from "../core/controls.ts";
 import { describeError, describeStack, isOutboxError } from "../core/errors.ts";
+import { eventBlobName } from "../core/names.ts";
 import { appendFailure, isDue, isHandlerMissing } from "../core/pending-event.ts";
-import { decideRetry, type RetryPolicy } from "../core/retry.ts";
+import { decideRetry, goneReason, type RetryPolicy } from "../core/retry.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
 import { workerMetrics } from "../system/metrics.ts";
@@ -47,6 +49,25 @@ class HeadRun {
     if (queued.status === "parked" && !isDue(queued, this.#context.clock.now())) return standParked(this.#context, queued);
     const hindered = await this.#hindrance(queued);
     if (hindered !== undefined) return hindered;
+    // C06: counted and started only when its turn has come, or it would pay for another suspect's crash.
+    if (queued.suspect && (queued.mayHaveRun === true || queued.crashes > 0)) {
+      return this.#context.quarantine.run(() => this.#inSlot(queued));
+    }
+    return this.#inSlot(queued);
+  }
+
+  /** The slot is kept beyond this event: whoever drains the stream leaves it. */
+  async #inSlot(queued: QueuedEvent): Promise<HeadStep> {
+    const { slots, orderId, logger } = this.#context;
+    const { name: subscription } = this.#subscription;
+    const line = await slots.enter(subscription, orderId);
+    if (line !== undefined) {
+      // Nothing is wrong, and many orders may say so.
+      logger.debug("an order waits for a slot of its subscription", { orderId, subscription, slots: line.slots });
+      // Should it start in this round after all, its blob may have changed meanwhile: an operator may have discarded it (F4).
+      const head = { ...queued, suspect: true };
+      return { kind: "stands", queued: head, retryInMs: line.retryInMs, problem: undefined, until: line.freed };
+    }
     let type: string | undefined;
     let event: HandledEvent<AnyWorkflow>;
     try {
@@ -59,8 +80,6 @@ class HeadRun {
       if (!isOutboxError(error, "corrupt", "invalid-event")) throw error;
       return this.#dead.die(queued, describeError(error), type, policyOf(this.#subscription, type));
     }
-    // C06: counted and started only when its turn has come, or it would pay for another suspect's crash.
-    if (queued.mayHaveRun === true && queued.suspect) return this.#context.quarantine.run(() => this.#start(queued, event));
     return this.#start(queued, event);
   }
 
@@ -68,13 +87,13 @@ class HeadRun {
   async #waitForHandler(queued: QueuedEvent, why: string): Promise<HeadStep> {
     const { recheckDelayMs } = this.#context;
     if (isHandlerMissing(queued)) return stands(queued, recheckDelayMs, why);
-    const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, { lastError: why });
+    const { saved, queued: next } = await this.#save(queued, { lastError: why });
     return saved ? stands(next, recheckDelayMs, why) : { kind: "again", queued: next };
   }
 
   /**
    * Why nothing may start: the host stops, the time is spent, the stream is paused (F5). To be asked after everything that takes time, the
-   * wait in quarantine above all, and right before a start.
+   * waits in quarantine and for a slot above all, and right before a start.
    */
   async #hindrance(queued: QueuedEvent): Promise<HeadEnd | undefined> {
     const { pauses, orderId, mayStart, retryDelayMs } = this.#context;
@@ -82,7 +101,7 @@ class HeadRun {
     if (!mayStart()) return stands(queued, 0);
     if (known === undefined) return stands(queued, retryDelayMs, "it can't be told what is paused, as the table does not answer");
     const pause = isPaused(known, this.#subscription.name, orderId);
-    return pause && stands(queued, undefined, `paused by ${pause.actor}: ${pause.reason}`);
+    return pause && paused(queued, pause);
   }
 
   async #start(queued: QueuedEvent, event: HandledEvent<AnyWorkflow>): Promise<HeadStep> {
@@ -90,13 +109,17 @@ class HeadRun {
     if (hindered !== undefined) return hindered;
     const policy = policyOf(this.#subscription, event.type);
     let head = queued;
+    let taken: Pick<QueuedEvent, "crashes" | "history"> = { crashes: queued.crashes, history: queued.history };
     if (queued.suspect) {
       const counted = await this.#countSuspect(queued, policy, event.type);
       if (counted.kind !== "again") return counted;
       head = counted.queued;
       // Changed by an operator meanwhile: theirs stands.
       if (head.suspect) return counted;
-      if ((await this.#hindrance(head)) !== undefined) return this.#uncountSuspect(head);
+      // Not started after all, its start is taken back. A guess of this judgement stays, but nothing dies of it.
+      taken = { crashes: Math.min(head.crashes, policy.maxCrashes) - 1, history: queued.history };
+      if ((await this.#hindrance(head)) !== undefined) return this.#uncountSuspect(head, taken);
+      this.#noteIfLost(head, taken.crashes);
     }
     const attempt = queued.suspect ? head.attempts : head.attempts + 1;
     this.#context.lease.assertHeld();
@@ -123,12 +146,16 @@ class HeadRun {
     } catch (error) {
       failure = error;
     }
+    // W4: it did not end with its process, whether that can be written down or not.
+    if (ran === "open") this.#noteIfLost(head, taken.crashes);
+    else if (head.crashes > 0) this.#noteEnded(head, 0);
+    else this.#noteIfLost(head, 0);
     // F8: not started after all, so a suspect's start is taken back.
     if (ran === "open") {
       return parkHead(
         this.#context,
         this.#subscription.name,
-        { ...head, attempts: attempt - 1, crashes: 0 },
+        { ...head, attempts: attempt - 1, ...taken },
         breakers.waitMs,
         "its circuit breaker is open",
       );
@@ -138,18 +165,56 @@ class HeadRun {
       return finished({ ...head, attempts: attempt }, text, ran.result ? "handled" : "unwanted", this.#dead.mayBeIndexed(queued));
     }
     this.#context.lease.assertHeld();
-    if (this.#context.stop.aborted) return stands(head, 0, `stopped while it ran: ${describeError(failure)}`);
+    if (this.#context.stop.aborted) return this.#stopped(head, failure);
     ended("failed");
+    const gone = goneReason(failure);
+    if (gone !== undefined) {
+      // Before the slot or anything else lets another event of the subscription start.
+      const pause = await this.#switchOff(gone);
+      if (pause !== undefined) return this.#notStarted({ ...head, attempts: attempt - 1 }, pause);
+    }
     this.#log(head, attempt, failure);
     return this.#failed({ ...head, attempts: attempt }, failure, event, policy);
   }
 
-  /** W4. The holder before may have died in this very handler: then that start is a failure, and too many of them are the end. */
+  /** No failure, and no crash: whoever starts it next would take a counted start for one that ended with its process (W4). */
+  async #stopped(head: QueuedEvent, failure: unknown): Promise<HeadStep> {
+    const { queued } = head.crashes === 0 ? { queued: head } : await this.#save(head, { crashes: 0 });
+    return stands(queued, 0, `stopped while it ran: ${describeError(failure)}`);
+  }
+
+  /** Undefined if the pause can't be written: then the start has failed like any other. */
+  async #switchOff(reason: string): Promise<Pause | undefined> {
+    try {
+      return await this.#context.switchOff.off(this.#subscription.name, reason);
+    } catch (error) {
+      this.#context.logger.error("a subscription is gone but can't be paused; its event is tried again", {
+        orderId: this.#context.orderId,
+        subscription: this.#subscription.name,
+        error: describeError(error),
+      });
+      return undefined;
+    }
+  }
+
+  /** F5: its start does not count. That of a suspect was counted before, and is taken back. */
+  async #notStarted(queued: QueuedEvent, pause: Pause): Promise<HeadStep> {
+    const { attempts } = queued;
+    if (queued.crashes === 0) return paused({ ...queued, suspect: true }, pause);
+    const { saved, queued: next } = await this.#save(queued, { attempts, crashes: 0 });
+    return saved ? paused(next, pause) : { kind: "again", queued: next };
+  }
+
+  /**
+   * W4. A process may have died in this very handler: then that start is a failure, and too many of them are the end. The count stands until a
+   * start is known to have ended otherwise, however many rounds lie in between that started nothing: they can't know more than the blob.
+   */
   async #countSuspect(queued: QueuedEvent, policy: RetryPolicy, type: string): Promise<HeadStep> {
-    const mayHaveRun = queued.mayHaveRun === true && queued.status === "pending";
+    const known = this.#context.endedStarts.crashesOf(this.#name(queued), queued.etag);
+    const mayHaveRun = known === undefined && queued.mayHaveRun === true && queued.status === "pending";
     // A suspect's start was counted before it happened, any other was not.
     const uncounted = mayHaveRun && queued.crashes === 0 ? 1 : 0;
-    const crashes = mayHaveRun ? queued.crashes + uncounted : 0;
+    const crashes = (known ?? queued.crashes) + uncounted;
     const attempts = queued.attempts + uncounted;
     const history =
       crashes > 0
@@ -168,7 +233,7 @@ class HeadRun {
       // A process that died while it skipped the event may have left an entry in the index. It runs again, so it is not dead.
       await this.#dead.dropEntry(queued);
     }
-    const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, {
+    const { saved, queued: next } = await this.#save(queued, {
       attempts: attempts + 1,
       crashes: crashes + 1,
       history,
@@ -179,22 +244,21 @@ class HeadRun {
     return { kind: "again", queued: saved ? { ...next, suspect: false } : next };
   }
 
-  /** Not started after all, so its start is taken back: it must not pass for one that a process died in. Then it is judged again. */
-  async #uncountSuspect(counted: QueuedEvent): Promise<HeadStep> {
-    const { attempts, crashes } = counted;
-    const { queued } = await saveState(this.#context, this.#subscription.name, counted, { attempts: attempts - 1, crashes: crashes - 1 });
+  /** It must not pass for one that a process died in. Then it is judged again. */
+  async #uncountSuspect(counted: QueuedEvent, taken: Pick<QueuedEvent, "crashes" | "history">): Promise<HeadStep> {
+    const { queued } = await this.#save(counted, { attempts: counted.attempts - 1, ...taken });
     return { kind: "again", queued: { ...queued, suspect: true } };
   }
 
   async #failed(queued: QueuedEvent, error: unknown, event: HandledEvent<AnyWorkflow>, policy: RetryPolicy): Promise<HeadStep> {
-    const { clock, random, lease, stop } = this.#context;
+    const { clock, random, lease, stop, slots, orderId } = this.#context;
     const lastError = describeError(error);
     const history = appendFailure(queued.history, { at: this.#now(), starts: 1, error: lastError });
     const failed = { ...queued, lastError, history, crashes: 0 };
     const decision = decideRetry(policy, queued.attempts, error, random());
     if (decision.kind === "dead") return this.#dead.die(failed, decision.reason, event.type, policy);
     if (decision.kind === "park") return parkHead(this.#context, this.#subscription.name, failed, decision.delayMs, `failed: ${lastError}`);
-    const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, {
+    const { saved, queued: next } = await this.#save(queued, {
       attempts: failed.attempts,
       lastError,
       history,
@@ -204,10 +268,29 @@ class HeadRun {
       waitMs: 0,
     });
     if (saved) {
+      await slots.leave(this.#subscription.name, orderId);
       await clock.sleep(decision.delayMs, AbortSignal.any([lease.lost, stop])).catch(() => undefined);
+      this.#noteIfLost(next, 0);
       lease.assertHeld();
     }
     return { kind: "again", queued: { ...next, suspect: false, ...(queued.text === undefined ? {} : { text: queued.text }) } };
+  }
+
+  #save(queued: QueuedEvent, change: Parameters<typeof saveState>[3]): ReturnType<typeof saveState> {
+    return saveState(this.#context, this.#subscription.name, queued, change);
+  }
+
+  /** It can't be written down any more that the last start has not ended with its process. */
+  #noteIfLost(queued: QueuedEvent, crashes: number): void {
+    if (this.#context.lease.lost.aborted) this.#noteEnded(queued, crashes);
+  }
+
+  #noteEnded(queued: QueuedEvent, crashes: number): void {
+    this.#context.endedStarts.add(this.#name(queued), queued.etag, crashes);
+  }
+
+  #name({ id }: QueuedEvent): string {
+    return eventBlobName(this.#subscription.name, this.#context.order, id);
   }
 
   #log(queued: QueuedEvent, attempt: number, error: unknown): void {
@@ -225,6 +308,10 @@ class HeadRun {
   #now(): string {
     return new Date(this.#context.clock.now()).toISOString();
   }
+}
+
+function paused(queued: QueuedEvent, { actor, reason }: Pause): HeadEnd {
+  return stands(queued, undefined, `paused by ${actor}: ${reason}`);
 }
 
 function policyOf({ retry, retryByType }: Subscription, type: string | undefined): RetryPolicy {

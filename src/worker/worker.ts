@@ -7,16 +7,20 @@ import { silentLogger, type Logger } from "../core/logger.ts";
 import { wholeNumber } from "../core/options.ts";
 import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import type { LeaseBlob, Storage } from "../core/ports.ts";
+import { encodeWakeUp } from "../core/wake-up.ts";
 import { assertSubscriptions, type AnyWorkflow, type Subscription } from "../core/workflow.ts";
 import { systemClock } from "../system/clock.ts";
 import { workerMetrics } from "../system/metrics.ts";
 import { Breakers, type BreakerOptions } from "./breakers.ts";
+import { EndedStarts } from "./ended-starts.ts";
 import { HeldLease, type LeaseOptions } from "./held-lease.ts";
 import { PauseCache } from "./pause-cache.ts";
 import { Quarantine } from "./quarantine.ts";
 import type { RoundResult, Worker } from "./round-result.ts";
 import type { RoundInput, RoundOptions, RoundOutcome } from "./round-options.ts";
 import { runRound } from "./round.ts";
+import { Slots } from "./slots.ts";
+import { SwitchOff } from "./switch-off.ts";
 import { Wakeable } from "./wakeable.ts";
 
 export interface WorkerOptions {
@@ -64,6 +68,16 @@ export function createWorker(options: WorkerOptions): Worker {
     durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: 15_000, max: 60_000 }),
   };
   const timeBudgetMs = wholeNumber("timeBudgetMs", options.timeBudgetMs, { default: 240_000, min: 1_000, max: 3_600_000 });
+  const pauseCache = new PauseCache(storage.orders, clock, logger);
+  const running = new Map<OrderId, Wakeable>();
+  /** Orders that the host handles at once, as far as it has said. */
+  let capacity: number | undefined;
+  const slots = new Slots({
+    clock,
+    random,
+    limit: (subscription) => concurrencyOf(subscriptions, subscription, capacity),
+    wake: (orderId) => wake(orderId),
+  });
   const roundOptions: RoundOptions = {
     workflow: options.workflow,
     subscriptions,
@@ -73,13 +87,14 @@ export function createWorker(options: WorkerOptions): Worker {
     random,
     breakers: new Breakers(resolveBreaker(options.breaker)),
     quarantine: new Quarantine(),
+    endedStarts: new EndedStarts(),
+    slots,
+    switchOff: new SwitchOff({ storage, clock, random, logger, pauses: pauseCache }),
     retryDelayMs: wholeNumber("retryDelayMs", options.retryDelayMs, { default: 10_000, min: 1_000, max: 3_600_000 }),
     recheckDelayMs: wholeNumber("recheckDelayMs", options.recheckDelayMs, { default: 60_000, min: 1_000, max: 3_600_000 }),
     pollMs: wholeNumber("pollMs", options.pollMs, { default: 1_000, min: 100, max: 60_000 }),
   };
-  const pauseCache = new PauseCache(storage.orders, clock, logger);
-  const running = new Map<OrderId, Wakeable>();
-  /** Orders whose lease this process let run out, alive: no handler of theirs has ended with a process (W4). */
+  /** Orders whose lease this process let run out, alive, after a holder that was alive too: no handler has ended with a process (W4). */
   const letGo = new Set<OrderKey>();
   let stopping = false;
 
@@ -115,10 +130,25 @@ export function createWorker(options: WorkerOptions): Worker {
       const { outbox } = await storage.orders.readOutbox(order);
       if (lookAgainAfter !== undefined && outbox.some(({ sequence }) => sequence > lookAgainAfter)) continue;
       if (wakeable.takePoke()) continue;
-      if (outcome.retryInMs !== undefined) return result("left", outcome.retryInMs);
       // In the same tick as the question above: a later wake-up starts a round of its own, so no poke is lost.
       running.delete(orderId);
-      return result("done", 0);
+      return outcome.retryInMs === undefined ? result("done", 0) : result("left", outcome.retryInMs);
+    }
+  }
+
+  /** A slot is free for the order: its round here looks again, or else it gets one, here or in another process (W7). */
+  async function wake(orderId: OrderId): Promise<boolean> {
+    const present = running.get(orderId);
+    if (present !== undefined) {
+      present.poke();
+      return true;
+    }
+    try {
+      await storage.wakeUps.send(encodeWakeUp(orderId), 0);
+      return true;
+    } catch (error) {
+      logger.warn("an order that waits for a slot could not be woken; it looks again by itself", { orderId, error: describeError(error) });
+      return false;
     }
   }
 
@@ -131,7 +161,8 @@ export function createWorker(options: WorkerOptions): Worker {
       return outcome;
     } finally {
       // W3: a lease that runs out tells the next holder to look for what is left over.
-      if (!giveBack && letGo.size < MAX_LET_GO) letGo.add(order);
+      // What the holder before that one died in is still to be found out.
+      if (!giveBack && !input.holderDied && letGo.size < MAX_LET_GO) letGo.add(order);
       await (giveBack ? lease.release() : lease.abandon());
     }
   }
@@ -156,6 +187,7 @@ export function createWorker(options: WorkerOptions): Worker {
   return {
     async handle(rawOrderId, handleOptions = {}) {
       const orderId = parseOrderId(rawOrderId);
+      capacity = handleOptions.capacity ?? capacity;
       const present = running.get(orderId);
       if (present !== undefined) {
         present.poke();
@@ -175,6 +207,13 @@ export function createWorker(options: WorkerOptions): Worker {
       stopping = true;
     },
   };
+}
+
+/** Handlers of a subscription at once; undefined: no limit. A subscription that shares the host leaves a quarter of it to the others (G4). */
+function concurrencyOf(subscriptions: readonly Subscription[], name: string, capacity: number | undefined): number | undefined {
+  const own = subscriptions.find((subscription) => subscription.name === name)?.concurrency;
+  if (own !== undefined || capacity === undefined || subscriptions.length === 1) return own;
+  return Math.max(1, Math.floor((capacity * 3) / 4));
 }
 
 function resolveBreaker(options: WorkerOptions["breaker"]): BreakerOptions | undefined {

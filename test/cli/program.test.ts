@@ -14,7 +14,7 @@ function leaves(command: Command): readonly Command[] {
 const commands = leaves(createProgram("0.0.0"));
 const options = commands.flatMap((command) => command.options.map((option) => [`${command.name()} ${option.flags}`, option] as const));
 /** What the help calls a number or a span of time. */
-const NUMERIC = /<(?:count|days|orders|pages|port|seconds|span)>$/;
+const NUMERIC = /<(?:count|days|orders|pages|port|seconds|sequence|span)>$/;
 const numeric = options.filter(([flags]) => NUMERIC.test(flags));
 const BOUNDS = /: (?<min>\d+)(?<unit>[smhd]?) to (?<max>\d+)(?<maxUnit>[smhd]?) \(default: .+\)$/;
 

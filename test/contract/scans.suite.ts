@@ -14,6 +14,7 @@ export function describeScans(connect: Connect): void {
     let harness: Harness;
     let storage: Storage;
     const orders = [newOrder(), newOrder()].sort();
+    const third = newOrder();
     /** Deleted orders, so many that two orders more are more than one page. */
     const more = Array.from({ length: 999 }, newOrder);
     const [first, second] = orders as [OrderKey, OrderKey];
@@ -112,6 +113,15 @@ export function describeScans(connect: Connect): void {
       expect(await storage.orders.readIdempotency(second, idempotencyRow("b"))).toBeUndefined();
       expect(await storage.orders.readIdempotency(second, idempotencyRow("c"))).toBe("{}");
       expect(await storage.orders.readIdempotency(first, idempotencyRow("k"))).toBe("{}");
+    });
+
+    it("insertIdempotency: of many at once one result stays, also where there is no order", async () => {
+      const row = idempotencyRow("fence");
+      const outcomes = await Promise.allSettled(["1", "2", "3"].map((result) => storage.orders.insertIdempotency(third, row, result)));
+      expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+      await failure(storage.orders.insertIdempotency(third, row, "4"), "already-exists");
+      expect(await storage.orders.readIdempotency(third, row)).toBe(`${outcomes.findIndex(({ status }) => status === "fulfilled") + 1}`);
+      await failure(storage.orders.insertIdempotency(third, "order", "{}"), "bug");
     });
 
     it("G6: deleteIdempotency takes no other row", async () => {

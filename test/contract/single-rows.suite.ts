@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { beforeAll, describe, expect, it } from "vitest";
-import { CONTROL_PARTITION, parsePauseRow, PAUSE_ROWS, pauseRow } from "../../src/core/controls.ts";
+import { CONTROL_PARTITION, decodePause, PAUSE_ROWS, pauseRow } from "../../src/core/controls.ts";
 import { idempotencyRow, MAX_SUBSCRIPTION_NAME_LENGTH } from "../../src/core/names.ts";
 import { encodeOrderId, MAX_ORDER_ID_LENGTH, parseOrderId } from "../../src/core/order-id.ts";
 import type { Storage, TableValue } from "../../src/core/ports.ts";
@@ -72,7 +72,7 @@ export function describeSingleRows(connect: Connect): void {
       await storage.orders.insertEntity(CONTROL_PARTITION, rowKey, { actor: "ann" });
       expect((await storage.orders.readEntity(CONTROL_PARTITION, rowKey))?.properties).toEqual({ actor: "ann" });
       const rows = await storage.orders.listEntities(CONTROL_PARTITION, PAUSE_ROWS);
-      expect(rows.map((row) => parsePauseRow(row.rowKey)?.orderId)).toContain(orderId);
+      expect(rows.map((row) => decodePause(row.rowKey, row.properties)?.orderId)).toContain(orderId);
       expect(await storage.orders.deleteEntity(CONTROL_PARTITION, rowKey)).toBe(true);
     });
 

@@ -25,7 +25,7 @@ afterEach(async () => {
 });
 
 function record(sequence: number): HandledRecord {
-  return { worker: "w", orderId: "Łódź\n", id: `id-${sequence}`, sequence, type: "t", time: "now", dataDigest: "d" };
+  return { subscription: "s", worker: "w", orderId: "Łódź\n", id: `id-${sequence}`, sequence, type: "t", time: "now", dataDigest: "d" };
 }
 
 test("each call reads what was appended since the last one, in order, from all writers", async () => {

@@ -2,12 +2,18 @@ import { describe, expect, test } from "vitest";
 import { validate } from "../../src/core/schema.ts";
 import { generateHistories } from "../../src/local/histories.ts";
 import type { PlannedEvent } from "../../src/local/plan.ts";
+import { rawJson } from "../../src/core/json.ts";
+import { recordEvents } from "../../src/shipment/transitions.ts";
 import { shipmentWorkflow } from "../../src/shipment/workflow.ts";
 
 const plan = generateHistories({ orders: 300, seed: 1, run: 1 });
 
 function eventsOf(orderId: string): PlannedEvent[] {
   return plan.filter((commit) => commit.orderId === orderId).flatMap(({ events }) => events);
+}
+
+function inputs(events: readonly PlannedEvent[]): Parameters<typeof recordEvents>[2] {
+  return events.map(({ type, dataText }) => ({ type, data: rawJson(dataText) }));
 }
 
 const orderIds = [...new Set(plan.map(({ orderId }) => orderId))];
@@ -58,6 +64,10 @@ describe("each history", () => {
       expect(await validate(shipmentWorkflow.events[type], data, type, "invalid-event")).toEqual(data);
     }
   });
+});
+
+test("every event may follow the one before it", () => {
+  for (const orderId of orderIds) expect(() => recordEvents(orderId, undefined, inputs(eventsOf(orderId)))).not.toThrow();
 });
 
 test("all ends and a commit of two events occur", () => {

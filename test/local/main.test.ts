@@ -56,6 +56,8 @@ afterEach(() => {
   }
 });
 
+const CLEAN = { duplicates: 0, outOfOrder: 0, missing: 0, unexpected: 0 };
+
 describe("a run", () => {
   test(
     "G2, G3: every event is handled once, in commit order, and no process is left",
@@ -73,12 +75,24 @@ describe("a run", () => {
         outOfOrder: 0,
         missing: 0,
         unexpected: 0,
+        subscriptions: {
+          "audit-log": { ...CLEAN, events: result.events, handled: result.events },
+          "customer-notifier": {
+            ...CLEAN,
+            events: expect.any(Number) as number,
+            handled: result.subscriptions["customer-notifier"]!.events,
+          },
+          partner: { ...CLEAN, events: result.events, handled: result.events },
+        },
+        refused: expect.any(Number) as number,
         seconds: expect.any(Number) as number,
         storageCalls: expect.any(Number) as number,
         storageCallsPerEvent: Math.round((result.storageCalls * 100) / result.events) / 100,
         verified: true,
       });
       expect(result.events).toBeGreaterThan(60);
+      expect(result.subscriptions["customer-notifier"]!.events).toBeGreaterThan(20);
+      expect(result.refused).toBeGreaterThan(0);
       expect(stderr).toMatch(/^first event handled after [0-9.]+ s$/m);
       expect(stderr).toMatch(new RegExp(`committed ${result.events}/${result.events} · handled ${result.events} · backlog 0`));
       expect(stderr).toMatch(/^blob +PutBlob +blob write +[0-9]+ +[0-9.]+$/m);
@@ -116,7 +130,7 @@ describe("--input and --keep", () => {
       const orderIds = ["100", "a/b", "a%2Fb", "Łódź 1"];
       await writeFile(
         input,
-        ["order.purchased", "shipment.delivered"].flatMap((type) => orderIds.map((orderId) => line(orderId, type))).join(""),
+        ["order.purchased", "order.approved"].flatMap((type) => orderIds.map((orderId) => line(orderId, type))).join(""),
       );
       for (let run = 1; run <= 2; run++) {
         const { code, stdout, stderr } = await ended(start("--input", input, "--keep", join(folder, "account"), "--json"));

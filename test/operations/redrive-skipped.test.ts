@@ -8,7 +8,12 @@ import { dismiss } from "../../src/operations/dismiss.ts";
 import { showOrder } from "../../src/operations/show-order.ts";
 import { verifyOrder } from "../../src/operations/verify.ts";
 import { parseOrderId } from "../../src/core/order-id.ts";
-import { Scene } from "../worker/round-support.ts";
+import { createCleaner } from "../../src/operations/cleanup.ts";
+import { redriveRow } from "../../src/operations/redrive-record.ts";
+import type { CommitResult } from "../../src/producer/order-change.ts";
+import { createOutbox } from "../../src/producer/outbox.ts";
+import { settle } from "../support/manual-clock.ts";
+import { key, mortal, Scene, workflow } from "../worker/round-support.ts";
 
 const OPERATOR = { actor: "kim", reason: "the partner wants it after all" };
 const ORDER = parseOrderId("o-1");
@@ -176,6 +181,130 @@ describe("redrive of a skipped dead letter", () => {
       expect(scene.log).toEqual(["erp E1"]);
       expect((await listDeadLetters(scene)).letters).toEqual([]);
       if (!died) break;
+    }
+  });
+
+  test("C2: it shares no idempotency key with producers, in neither direction", async () => {
+    const { scene, round } = await skipped();
+    const [letter] = (await listDeadLetters(scene)).letters;
+    const outbox = createOutbox({ workflow, storage: scene.storage, clock: scene.clock });
+    const commitE = (n: number, idempotencyKey: string): Promise<CommitResult> =>
+      outbox.commit("o-1", (state) => ({ state: state!, events: [{ type: "step", data: { n } }] }), { idempotencyKey });
+    const keys = [`redrive:erp:${letter!.id}`, `redrive.erp.${letter!.id}`];
+    for (const [index, idempotencyKey] of keys.entries()) await commitE(3 + index, idempotencyKey);
+    const [result] = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    expect(result).toMatchObject({ outcome: "recorded", message: expect.stringContaining("sequence 5") });
+    for (const idempotencyKey of keys) expect(await commitE(9, idempotencyKey)).toMatchObject({ repeated: true });
+    const later = `redrive:mail:${letter!.id}`;
+    expect(await commitE(5, later)).toMatchObject({ repeated: false, sequence: 6 });
+    await round();
+    expect(scene.log.filter((entry) => entry.startsWith("erp"))).toEqual(["erp E3", "erp E4", "erp E1", "erp E5"]);
+    expect((await listDeadLetters(scene)).letters).toEqual([]);
+  });
+
+  test("G6: a record of it that something else has changed is told, and nothing is done", async () => {
+    const { scene } = await skipped();
+    const [letter] = (await listDeadLetters(scene)).letters;
+    await scene.storage.orders.insertIdempotency(key("o-1"), redriveRow("erp", letter!.id), '{"sequence":3,"events":[]}');
+    const { results } = await decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+    expect(results).toMatchObject([{ outcome: "failed", message: expect.stringContaining("changed by something else") }]);
+    expect((await listDeadLetters(scene)).letters).toHaveLength(1);
+  });
+
+  test("F7, C2: repeated however late, it commits its event once", async () => {
+    const { scene, round } = await skipped();
+    scene.storage.onCall = ({ port }) => {
+      if (port === "wakeUps") throw new OutboxError("unavailable", "gone");
+    };
+    const redrive = (): ReturnType<typeof decideMany> => decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+    expect((await redrive()).results).toMatchObject([{ outcome: "failed" }]);
+    scene.storage.onCall = undefined;
+    await round();
+    const cleaner = createCleaner({ storage: scene.storage });
+    for (let month = 0; month < 3; month++) {
+      await scene.clock.advance(30 * 86_400_000);
+      expect((await cleaner.clean()).removed.idempotency).toBe(0);
+    }
+    expect((await redrive()).results).toMatchObject([{ outcome: "recorded" }]);
+    await round();
+    expect(scene.log).toEqual(["erp E1"]);
+    // The letter is gone, nothing can be repeated.
+    expect((await cleaner.clean()).removed.idempotency).toBe(1);
+  });
+});
+
+describe("a redrive that came to nothing", () => {
+  const BOB = { actor: "bob", reason: "no" };
+  const changing = ({ method }: { readonly method: string }): void => {
+    if (method === "commit") throw new OutboxError("precondition-failed", "another writer was faster");
+  };
+
+  test("F4: its letter can be discarded, and the archive tells who did", async () => {
+    const { scene, round } = await skipped();
+    scene.storage.onCall = changing;
+    const failed = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    expect(failed).toMatchObject([{ outcome: "failed", message: expect.stringMatching(/^conflict: /) }]);
+    scene.storage.onCall = undefined;
+    expect(await decideOrder(scene, "discard", { orderId: ORDER }, BOB)).toMatchObject([{ outcome: "dismissed" }]);
+    expect((await listDeadLetters(scene)).letters).toEqual([]);
+    const [, { metadata }] = scene.storage.blobEntries("archive").find(([name]) => name.startsWith("erp/"))!;
+    expect(metadata).toMatchObject({ decision: "discard", decidedby: "bob" });
+    await round();
+    expect(scene.log).toEqual([]);
+  });
+
+  test("F4: also of an order that is gone from the table", async () => {
+    const { scene } = await skipped();
+    scene.storage.deleteRow(key("o-1"), "order");
+    const redrive = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    expect(redrive).toMatchObject([{ outcome: "failed", message: expect.stringMatching(/^not-found: /) }]);
+    expect(await decideOrder(scene, "discard", { orderId: ORDER }, BOB)).toMatchObject([{ outcome: "dismissed" }]);
+  });
+
+  test("H10: a request of it that arrives after the discard is refused, one that came before is told", async () => {
+    for (const first of ["discard", "redrive"] as const) {
+      const { scene, round } = await skipped();
+      const arrives = Promise.withResolvers<void>();
+      scene.storage.onCall = ({ method }) => (method === "commit" ? arrives.promise : undefined);
+      const redrive = decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+      await settle();
+      const discard = async (): Promise<unknown> => (await decideMany(scene, "discard", {}, BOB)).results[0]?.outcome;
+      if (first === "redrive") {
+        const inserted = Promise.withResolvers<void>();
+        scene.storage.onCall = ({ method }) => (method === "insertIdempotency" ? inserted.promise : undefined);
+        const discarding = discard();
+        await settle();
+        arrives.resolve();
+        expect(await redrive).toMatchObject([{ outcome: "recorded" }]);
+        inserted.resolve();
+        expect(await discarding).toBe("already-decided");
+      } else {
+        expect(await discard()).toBe("dismissed");
+        arrives.resolve();
+        expect(await redrive).toMatchObject([{ outcome: "finished", message: expect.stringContaining("bob took it off the list") }]);
+      }
+      await round();
+      expect(scene.log).toEqual(first === "redrive" ? ["erp E1"] : []);
+    }
+  });
+
+  test("H10: a discard of it that meets any fate at any call, repeated", async () => {
+    for (const fate of ["dies-before", "dies-after", "loses-response"] as const) {
+      for (let at = 1; ; at++) {
+        const { scene, round } = await skipped();
+        scene.storage.onCall = changing;
+        await decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+        scene.storage.onCall = undefined;
+        const { storage, calls } = mortal(scene.storage, at, fate, new OutboxError("unavailable", "gone"));
+        void decideMany({ storage, clock: scene.clock }, "discard", {}, BOB).catch(() => undefined);
+        await settle();
+        if (calls() < at) break;
+        const { results } = await decideMany(scene, "discard", {}, BOB);
+        for (const { outcome } of results) expect(outcome, `${fate} ${at}`).toBe("dismissed");
+        expect((await listDeadLetters(scene)).letters).toEqual([]);
+        await round();
+        expect(scene.log).toEqual([]);
+      }
     }
   });
 });

@@ -6,7 +6,7 @@ import { eventBlobName } from "../../src/core/names.ts";
 import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../../src/core/order-id.ts";
 import { encodePendingState, freshState, decodePendingState, type PendingState } from "../../src/core/pending-event.ts";
 import { encodeProgress, NO_PROGRESS, type Progress } from "../../src/core/progress.ts";
-import type { AuditRecord } from "../../src/operations/audit-log.ts";
+import type { AuditRecord } from "../../src/core/audit-record.ts";
 import type { OperationsContext, Operator } from "../../src/operations/context.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
 import { workflow, steps } from "../producer/fixtures/workflow.ts";

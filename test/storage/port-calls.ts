@@ -39,6 +39,11 @@ export const CALLS: ReadonlyArray<
   ["table PutEntity", "orders.putEntity", (storage, { order }, options) => storage.orders.putEntity(order, "line", { n: 1 }, options)],
   [
     "table InsertEntity",
+    "orders.insertIdempotency",
+    (storage, { order }, options) => storage.orders.insertIdempotency(order, "idempotency:new", "{}", options),
+  ],
+  [
+    "table InsertEntity",
     "orders.insertEntity",
     (storage, { order }, options) => storage.orders.insertEntity(order, "row", { n: 1 }, options),
   ],

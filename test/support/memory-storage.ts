@@ -118,6 +118,8 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
         framed("orders", "scanOrders", [from, maxPages, options], () => table.scanOrders(from, maxPages)),
       scanIdempotency: (from, maxPages, options) =>
         framed("orders", "scanIdempotency", [from, maxPages, options], () => table.scanIdempotency(from, maxPages)),
+      insertIdempotency: (order, rowKey, result, options) =>
+        framed("orders", "insertIdempotency", [order, rowKey, result, options], () => table.insertIdempotency(order, rowKey, result)),
       deleteIdempotency: (order, rowKeys, options) =>
         framed("orders", "deleteIdempotency", [order, rowKeys, options], () => table.deleteIdempotency(order, rowKeys)),
     } satisfies OrdersTable,

@@ -24,6 +24,7 @@ import {
   decodeIdempotency,
   decodeOrder,
   decodeOrderAndOutbox,
+  textProperties,
   toOrderScan,
   toOutboxScan,
   type Row,
@@ -116,6 +117,12 @@ export class MemoryTable {
   scanIdempotency(from: string | undefined, maxPages: number): IdempotencyScan {
     const { rows, next } = this.#scan(IDEMPOTENCY_RANGE, from, maxPages);
     return { entities: rows.filter(({ order }) => decodeOrderKey(order) !== undefined), next };
+  }
+
+  insertIdempotency(order: OrderKey, rowKey: string, result: string): void {
+    assertIdempotencyRow(order, rowKey);
+    if (this.#row(order, rowKey) !== undefined) throw new OutboxError("already-exists", `row ${rowKey}`, { details: { status: 409 } });
+    this.put(order, rowKey, textProperties("result", result));
   }
 
   deleteIdempotency(order: OrderKey, rowKeys: readonly string[]): void {

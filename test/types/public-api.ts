@@ -26,6 +26,7 @@ import {
   showDeadLetter,
   showOrder,
   startSchedule,
+  SubscriptionGoneError,
   systemClock,
   unlockOrder,
   verifyAll,
@@ -109,6 +110,71 @@ export const policy: RetryPolicy = charging.retry;
 defineSubscription(workflow, { name: "other", retry: { onDead: "drop" }, handle: () => {} });
 // @ts-expect-error an event type that the workflow does not declare
 defineSubscription(workflow, { name: "other", retryByType: { "shipment.lost": {} }, handle: () => {} });
+
+const tracking = defineWorkflow({
+  name: "tracking",
+  state: z.object({}),
+  events: {
+    "shipment.picked-up": z.object({ depot: z.string() }),
+    "shipment.delivered": z.object({ signedBy: z.string(), at: z.string().transform((text) => new Date(text)) }),
+    "shipment.returned": z.object({ reason: z.string() }),
+  },
+});
+
+/** Everything flows from the schemas: the handler's event, the predicate's types, retries of single types. */
+export const delivered = defineSubscription(tracking, {
+  name: "delivered",
+  events: ["shipment.delivered"],
+  concurrency: 4,
+  when(event) {
+    const type: "shipment.delivered" = event.type;
+    const { signedBy } = JSON.parse(event.dataText) as { signedBy: string };
+    // @ts-expect-error the stored event has its data as text: nothing is parsed for a predicate
+    void event.data;
+    return type.length > 0 && signedBy !== "";
+  },
+  retryByType: { "shipment.delivered": { longRetries: 3 } },
+  handle({ data, sequence, traceparent, tracestate }, { subscription: name, attempt }): void {
+    const signedBy: string = data.signedBy;
+    // What the schema makes of it, not what was stored.
+    const at: Date = data.at;
+    void [signedBy, at, sequence, traceparent, tracestate, name, attempt];
+    // @ts-expect-error in the data of another event type
+    void data.depot;
+    throw new SubscriptionGoneError("answered 410");
+  },
+});
+
+/** Of several types the handler gets a union that narrows. */
+export const some = defineSubscription(tracking, {
+  name: "some",
+  events: ["shipment.delivered", "shipment.returned"],
+  // @ts-expect-error a type that the filter leaves out can't come
+  when: ({ type }) => type !== "shipment.picked-up",
+  handle(event): void {
+    if (event.type === "shipment.returned") void event.data.reason.length;
+    else void event.data.signedBy.length;
+    // @ts-expect-error not before its type is known
+    void event.data.reason;
+  },
+});
+
+// @ts-expect-error an event type that the workflow does not declare
+defineSubscription(tracking, { name: "other", events: ["shipment.lost"], handle: () => {} });
+// @ts-expect-error a predicate answers at once
+defineSubscription(tracking, { name: "other", when: async () => true, handle: () => {} });
+// @ts-expect-error a predicate answers yes or no
+defineSubscription(tracking, { name: "other", when: ({ type }) => type, handle: () => {} });
+// @ts-expect-error a setting that does not exist
+defineSubscription(tracking, { name: "other", retryByType: { "shipment.delivered": { retries: 3 } }, handle: () => {} });
+// @ts-expect-error retries of a type that the filter leaves out
+defineSubscription(tracking, { name: "other", events: ["shipment.returned"], retryByType: { "shipment.delivered": {} }, handle: () => {} });
+// @ts-expect-error a number, not a text
+defineSubscription(tracking, { name: "other", concurrency: "4", handle: () => {} });
+// @ts-expect-error the data of the one event type that comes
+defineSubscription(tracking, { name: "other", events: ["shipment.returned"], handle: ({ data }) => void data.signedBy });
+// @ts-expect-error a reason is asked for
+void new SubscriptionGoneError();
 
 /** What `ordered-outbox work` does beside its host, in a process of one's own. */
 export function heal(connectionString: string): Schedule {

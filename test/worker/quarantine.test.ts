@@ -128,3 +128,29 @@ test("F5: the pauses are asked for again after an event was read for longer than
   expect(await scene.until(round)).toMatchObject({ problems: ["event 1 of audit stands: paused by ann: carrier is back"] });
   expect(scene.log).toEqual([]);
 });
+
+test("C06: crashes that an earlier round has counted keep an event in quarantine, also when the lease was given back since", async () => {
+  const scene = new Scene();
+  const orders = ["o-1", "o-2"] as const;
+  await scene.commit("o-1", [1]);
+  await scene.commit("o-2", [2]);
+  scene.onHandle = () => new Promise(() => undefined);
+  for (const taken of [orders, orders, orders.toReversed()]) {
+    const dying = scene.worker();
+    for (const orderId of taken) void dying.handle(orderId);
+    await settle();
+    for (const orderId of orders) scene.storage.breakLease(key(orderId));
+  }
+  expect(scene.log).toEqual(["audit E1", "audit E2", "audit E1", "audit E2"]);
+  const stopping = scene.worker();
+  scene.storage.onCall = ({ port, method }) => {
+    if (port === "blobs" && method === "list") stopping.stopStarting();
+  };
+  await scene.until(Promise.all(orders.map((orderId) => stopping.handle(orderId))));
+  scene.storage.onCall = undefined;
+  scene.log.length = 0;
+  const worker = scene.worker();
+  for (const orderId of orders) void worker.handle(orderId);
+  await settle();
+  expect(scene.log).toEqual(["audit E1"]);
+});

@@ -1,0 +1,20 @@
+import ipaddr from "ipaddr.js";
+
+/** Azure's platform address: public by its range, but it is answered by the machine the process runs on, with its secrets. */
+const PLATFORM_ADDRESS = "168.63.129.16";
+
+/**
+ * Why a webhook may not connect to this address, as a word for messages; undefined if it may. Only ordinary addresses of the internet are
+ * open: whatever has a range of its own (private, loopback, link-local with the metadata services, carrier NAT, multicast, translated and
+ * tunnelled IPv4 …) is not, and neither is a text that is no address.
+ */
+export function refusedRange(address: string): string | undefined {
+  if (!ipaddr.isValid(address)) return "no address";
+  // IPv4 mapped into IPv6 is connected to as IPv4, so it is judged as that.
+  const parsed = ipaddr.process(address);
+  const range = parsed.range();
+  if (range !== "unicast") return range;
+  if (parsed.toString() === PLATFORM_ADDRESS) return "platform";
+  // Of IPv6 only 2000::/3 is given out; the rest, IPv4-compatible addresses like ::10.0.0.5 among it, counts as unicast in the library.
+  return parsed instanceof ipaddr.IPv6 && parsed.parts[0]! >> 13 !== 1 ? "unassigned" : undefined;
+}

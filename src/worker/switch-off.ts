@@ -1,0 +1,117 @@
+/**
+ * Switches a subscription off whose handler says that it is gone for good: the pause that an operator would have made, with its two audit
+ * records (F5, G6). `ordered-outbox resume` lets it go on.
+ */
+import { encodeAuditRecord, type AuditRecord } from "../core/audit-record.ts";
+import type { Clock } from "../core/clock.ts";
+import { CONTROL_PARTITION, decodePause, pauseRow, WORKER_ACTOR, type Pause } from "../core/controls.ts";
+import { describeError, isOutboxError } from "../core/errors.ts";
+import { nextEventId, type EventId } from "../core/event-id.ts";
+import type { Logger } from "../core/logger.ts";
+import type { Storage } from "../core/ports.ts";
+import type { PauseCache } from "./pause-cache.ts";
+
+export interface SwitchOffContext {
+  readonly storage: Storage;
+  readonly clock: Clock;
+  /** Numbers in [0, 1), for the ids of audit records. */
+  readonly random: () => number;
+  readonly logger: Logger;
+  readonly pauses: PauseCache;
+}
+
+export class SwitchOff {
+  readonly #context: SwitchOffContext;
+  readonly #underWay = new Map<string, Promise<Pause>>();
+
+  constructor(context: SwitchOffContext) {
+    this.#context = context;
+  }
+
+  /**
+   * Resolves to the pause that stands from now on; this process starts nothing of the subscription any more, others within 15 s. However
+   * many orders find out at the same time, it is written once.
+   *
+   * @throws what storage throws: then nothing is paused
+   */
+  off(subscription: string, reason: string): Promise<Pause> {
+    const known = this.#underWay.get(subscription);
+    if (known !== undefined) return known;
+    const written = this.#switchOff(subscription, reason).finally(() => this.#underWay.delete(subscription));
+    this.#underWay.set(subscription, written);
+    return written;
+  }
+
+  async #switchOff(subscription: string, reason: string): Promise<Pause> {
+    // Somebody may have been faster: then theirs stands.
+    const pause = (await this.#stored(subscription))?.pause ?? (await this.#write(subscription, reason));
+    this.#context.pauses.learn(pause);
+    return pause;
+  }
+
+  async #stored(subscription: string): Promise<{ readonly pause: Pause; readonly call: unknown } | undefined> {
+    const rowKey = pauseRow(subscription, undefined);
+    const row = await this.#context.storage.orders.readEntity(CONTROL_PARTITION, rowKey);
+    const pause = row && decodePause(rowKey, row.properties);
+    return pause && { pause, call: row?.properties["call"] };
+  }
+
+  async #write(subscription: string, reason: string): Promise<Pause> {
+    const { clock, logger } = this.#context;
+    const actor = WORKER_ACTOR;
+    const wanted: Pause = { subscription, orderId: undefined, actor, reason, at: new Date(clock.now()).toISOString() };
+    const entry = { actor, reason, action: "pause", target: { subscription } } as const;
+    const intention = await this.#record({ ...entry, outcome: "intended" }, undefined);
+    const conclude = (outcome: string): Promise<unknown> =>
+      this.#record({ ...entry, outcome, intention }, intention).catch((error: unknown) =>
+        logger.error("the outcome of a pause could not be recorded; its intention is in the audit log", {
+          subscription,
+          intention,
+          error: describeError(error),
+        }),
+      );
+    let written: { readonly pause: Pause; readonly isMine: boolean };
+    try {
+      written = await this.#insert(wanted);
+    } catch (error) {
+      await conclude(`failed: ${describeError(error)}`);
+      throw error;
+    }
+    if (written.isMine)
+      logger.warn("a subscription is gone and was paused; `ordered-outbox resume` lets it go on", { subscription, reason });
+    await conclude(written.isMine ? "paused" : "already-paused");
+    return written.pause;
+  }
+
+  /** Never over a pause that an operator, or another worker, has made in the meantime: that one stands. */
+  async #insert(wanted: Pause): Promise<{ readonly pause: Pause; readonly isMine: boolean }> {
+    const { storage, clock, random } = this.#context;
+    const { subscription, actor, reason, at } = wanted;
+    const call = nextEventId(undefined, clock.now(), random);
+    try {
+      await storage.orders.insertEntity(CONTROL_PARTITION, pauseRow(subscription, undefined), { actor, reason, at, call });
+      return { pause: wanted, isMine: true };
+    } catch (error) {
+      if (!isOutboxError(error, "already-exists", "unavailable", "timeout")) throw error;
+      // A request that the client repeated is refused by itself, and one without an answer may be in force: was it mine?
+      const stored = await this.#stored(subscription).catch(() => undefined);
+      if (stored === undefined) throw error;
+      return { pause: stored.pause, isMine: stored.call === call };
+    }
+  }
+
+  async #record(entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
+    const { storage, clock, random } = this.#context;
+    const id = nextEventId(after, clock.now(), random);
+    const { name, bytes } = encodeAuditRecord({ id, at: new Date(clock.now()).toISOString(), ...entry });
+    try {
+      await storage.blobs.create("audit", name, bytes, {});
+    } catch (error) {
+      if (!isOutboxError(error, "already-exists")) throw error;
+      // W11: a lost answer that the client repeated, or another's record under our name: only the bytes tell.
+      const existing = await storage.blobs.read("audit", name);
+      if (existing === undefined || Buffer.compare(existing.bytes, bytes) !== 0) throw error;
+    }
+    return id;
+  }
+}
