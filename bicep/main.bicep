@@ -41,8 +41,9 @@ param auditLifecycleDays int = 365
 @allowed(['22', '24'])
 param nodeVersion string = '22'
 
+// Not 512: the 24 rounds that host.json lets an instance run do not fit.
 @description('Optional. Memory of an instance in MB.')
-@allowed([512, 2048, 4096])
+@allowed([2048, 4096])
 param instanceMemoryMB int = 2048
 
 @description('Optional. Most instances of the app. Some regions refuse fewer than 40.')
@@ -58,7 +59,7 @@ param alwaysReadyInstances int = 0
 @description('Optional. Whether the plan spreads over availability zones; the region must have them.')
 param isZoneRedundant bool = false
 
-@description('Optional. True: a virtual network of its own, private endpoints for blob, queue and table, and no public access to the account. Producers and operators then need a way into that network.')
+@description('Optional. True: a virtual network of its own, private endpoints for blob, queue and table, and no public access to the account. Producers and operators then need a way into that network, and its DNS zones; operators can use their commands from there only.')
 param isPrivate bool = false
 
 @description('Optional. Address range of that network, at least a /23.')
@@ -70,7 +71,7 @@ param producers principal[] = []
 @description('Optional. Who may look: status, orders, explain, dead list, verify, metrics.')
 param operatorReaders principal[] = []
 
-@description('Optional. Who may look and act: redrive, discard, pause, resume, wake, unlock, cleanup.')
+@description('Optional. Who may look and act: redrive, discard, replay, backfill, pause, resume, wake, unlock, cleanup.')
 param operators principal[] = []
 
 @description('Optional. Addresses that get an e-mail from alerts.')
@@ -225,20 +226,21 @@ module functionApp 'modules/function-app.bicep' = {
   dependsOn: [workerAccess]
 }
 
+// In camel case: Resource Manager gives other spellings back with the case of some letters changed, and a query by name would find nothing.
 @description('Name of the function app.')
-output FUNCTION_APP_NAME string = functionApp.outputs.name
+output functionAppName string = functionApp.outputs.name
 
 @description('Address of the function app.')
-output FUNCTION_APP_URL string = functionApp.outputs.url
+output functionAppUrl string = functionApp.outputs.url
 
-@description('For a producer: the account, `connectStorage({ accountName })`; the command line reads it from the environment.')
-output ORDERED_OUTBOX_ACCOUNT string = storage.outputs.name
+@description('For a producer: the account, `connectStorage({ accountName })`; for an operator: the variable ORDERED_OUTBOX_ACCOUNT of the command line.')
+output storageAccountName string = storage.outputs.name
 
 @description('For a producer: addresses of the services, which must be reachable from where it runs.')
-output STORAGE_ENDPOINTS serviceEndpoints = storage.outputs.endpoints
+output storageEndpoints serviceEndpoints = storage.outputs.endpoints
 
 @description('For a producer: names of the table, the queues and the containers.')
-output STORAGE_NAMES storageNames = {
+output storageNames storageNames = {
   table: ordersTable
   queue: wakeUpQueue
   poisonQueue: poisonQueue
@@ -246,10 +248,10 @@ output STORAGE_NAMES storageNames = {
 }
 
 @description('Resource id of the account, the beginning of every scope of a role.')
-output STORAGE_ACCOUNT_ID string = storage.outputs.id
+output storageAccountId string = storage.outputs.id
 
 @description('Object id of the identity of the app, for the role on a key vault.')
-output WORKER_PRINCIPAL_ID string = identity.outputs.principalId
+output workerPrincipalId string = identity.outputs.principalId
 
-@description('Resource id of the network, if there is one: peer it with those of producers and operators.')
-output NETWORK_ID string = network.?outputs.networkId ?? ''
+@description('Resource id of the network, if there is one: peer it with those of producers and operators, both ways, and link the DNS zones to theirs.')
+output networkId string = network.?outputs.networkId ?? ''

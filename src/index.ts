@@ -53,6 +53,7 @@ export { defineWebhook } from "./webhook/define-webhook.ts";
 export { webhooksFromSettings } from "./webhook/settings.ts";
 export { verifyWebhook } from "./webhook/verify-webhook.ts";
 export type { WebhookDefinition, WebhookSubscription } from "./webhook/webhook-subscription.ts";
+export type { WebhookOptions } from "./webhook/webhook-options.ts";
 export type { ClientErrorPolicy } from "./webhook/answer.ts";
 export type { ReceivedHeaders, VerifiedWebhook, VerifyWebhookOptions, WebhookRefusal } from "./webhook/verify-webhook.ts";
 

@@ -3,24 +3,9 @@ import { readdirSync, readFileSync } from "node:fs";
 import { dirname, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
+import { ROOMS } from "./support/rooms.ts";
 
 const SOURCE = fileURLToPath(new URL("../src", import.meta.url));
-
-/** Rooms that a room may import besides itself. `.` is the front door, src/index.ts. */
-const ROOMS: Readonly<Record<string, readonly string[]>> = {
-  core: [],
-  system: ["core"],
-  storage: ["core"],
-  producer: ["core", "system"],
-  worker: ["core", "system"],
-  operations: ["core", "system"],
-  shipment: ["core", "webhook"],
-  webhook: ["core", "system"],
-  ".": ["core", "storage", "producer", "worker", "operations", "system", "webhook"],
-  cli: ["core", "system", "storage", "worker", "operations"],
-  functions: ["core", "system", "storage", "worker", "operations", "shipment"],
-  local: ["core", "system", "storage", "producer", "worker", "shipment", "webhook"],
-};
 
 /** Packages that a room may import; everything else is refused. */
 const PACKAGES: Readonly<Record<string, readonly string[]>> = {

@@ -4,8 +4,11 @@ import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { EXIT } from "../src/cli/exit.ts";
 import { createProgram } from "../src/cli/program.ts";
+import { ROUNDS_AT_ONCE } from "../src/functions/app/wake-up-round.ts";
+import { MAX_EVENT_BYTES, MAX_INLINE_EVENT_UNITS } from "../src/core/limits.ts";
 import { resolveRetryPolicy, type RetryOptions } from "../src/core/retry.ts";
 import { METRICS } from "../src/system/metrics.ts";
+import { ROOMS } from "./support/rooms.ts";
 
 const README = readFileSync(new URL("../README.md", import.meta.url), "utf8");
 
@@ -62,6 +65,40 @@ describe("README", () => {
     expect(having("--reason")).toEqual(recorded);
     expect(having("--actor")).toEqual(recorded);
     expect(having("--dry-run")).toEqual([...changing, "sweep", "reconcile", "cleanup"]);
+  });
+
+  test("every room, once", () => {
+    const paragraph = /^Rooms \(`src\/`\): (.+?)\n\n/ms.exec(README)?.[1] ?? "";
+    const named = paragraph.split("·").map((part) => /^\s*`([^`]+)`/.exec(part)?.[1] ?? part);
+    expect(named.toSorted()).toEqual(
+      Object.keys(ROOMS)
+        .filter((room) => room !== ".")
+        .toSorted(),
+    );
+  });
+
+  test("how much memory rounds need, from the bounds of the code", () => {
+    const why = tableOf("host.json", "value").find(([name]) => name === "`newBatchThreshold`")?.[2] ?? "";
+    const mebibytes = (units: number): number => units / 2 ** 20;
+    const [rounds, events] = [24, 100];
+    expect(ROUNDS_AT_ONCE).toBe(rounds);
+    expect(why).toContain(`${rounds} rounds`);
+    expect(why).toContain(`up to ${MAX_INLINE_EVENT_UNITS.toLocaleString("en")} UTF-16 units`);
+    expect(why).toContain(`each up to ${mebibytes(MAX_EVENT_BYTES)} MiB`);
+    const one = mebibytes(events * MAX_INLINE_EVENT_UNITS);
+    expect(why).toContain(`${Math.round(one)} to ${Math.round(2 * one)} MiB`);
+    const tens = (value: number): string => (Math.round(value / 10) * 10).toLocaleString("en");
+    expect(why).toContain(`${tens(rounds * one)} to ${tens(2 * rounds * one)} MiB`);
+  });
+
+  test("outputs of the template by their names, which Azure Resource Manager leaves as they are", () => {
+    const template = readFileSync(new URL("../bicep/main.bicep", import.meta.url), "utf8");
+    const outputs = [...template.matchAll(/^output (\w+) /gm)].map((match) => match[1]!);
+    // It changes the case of others, and a query for them finds nothing.
+    for (const name of outputs) expect(name).toMatch(/^[a-z]+(?:[A-Z][a-z]+)*$/);
+    const named = [...README.matchAll(/\$\(output (\w+)\)|output `(\w+)`/g)].map((match) => match[1] ?? match[2]!);
+    expect(new Set(named)).toEqual(new Set(["functionAppName", "workerPrincipalId", "storageAccountName", "networkId"]));
+    expect(outputs).toEqual(expect.arrayContaining(named));
   });
 
   test("every exit status", () => {

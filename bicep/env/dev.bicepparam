@@ -3,7 +3,6 @@ using '../main.bicep'
 
 param environmentName = 'dev'
 param areAlertsEnabled = false
-param instanceMemoryMB = 512
 param softDeleteDays = 1
 param telemetryDailyQuotaGb = 1
 

@@ -1,10 +1,11 @@
-// Everything that production is likely to want; ids and addresses are to be replaced.
+// Everything that production is likely to want, as an example: copy it, then replace ids and addresses (README, "Deploy to Azure").
 using '../main.bicep'
 
 param environmentName = 'prod'
 param storageSkuName = 'Standard_ZRS'
 param isZoneRedundant = true
 param alwaysReadyInstances = 2
+// Closes the account: the command line and producers reach it from the network only. Leave it out to begin with.
 param isPrivate = true
 param telemetryRetentionDays = 90
 param alertEmails = ['outbox-operators@example.com']
@@ -23,8 +24,9 @@ param operators = [
   { id: '00000000-0000-0000-0000-000000000001', type: 'Group' }
 ]
 
-// All settings that the template does not make itself. What is set by hand is gone with the next deployment.
-param extraAppSettings = {
-  ORDERED_OUTBOX_WEBHOOK_NOTIFY_URL: 'https://notify.example.com/shipments'
-  ORDERED_OUTBOX_WEBHOOK_NOTIFY_SECRET: '@Microsoft.KeyVault(VaultName=outbox-prod-vault;SecretName=notify-secret)'
-}
+// All settings that the template does not make itself. What is set by hand is gone with the next deployment. For the second deployment:
+// the app's identity, which the first one makes, needs a role on the key vault.
+// param extraAppSettings = {
+//   ORDERED_OUTBOX_WEBHOOK_NOTIFY_URL: 'https://notify.example.com/shipments'
+//   ORDERED_OUTBOX_WEBHOOK_NOTIFY_SECRET: '@Microsoft.KeyVault(VaultName=my-vault;SecretName=notify-secret)'
+// }

@@ -47,7 +47,7 @@ type alert = {
 
 // A row is one minute of one process; its value is in `Sum` (the exporter sends no minimum or maximum for counters and gauges). Counters come
 // as deltas, so they are added up. A gauge is the same number from every process that sweeps, so its maximum is taken. Telemetry may be
-// minutes late: a window that only reached back to the run before would never see the late rows.
+// minutes late, of gauges too: a window that only reached back to the run before would never see the late rows.
 var alerts alert[] = [
   {
     name: 'oldest-age'
@@ -58,11 +58,39 @@ var alerts alert[] = [
       AppMetrics
       | where Name == '${metrics.oldestAge}'
       | summarize Age = max(Sum) by Subscription = tostring(Properties.subscription), bin(TimeGenerated, 1m)
-      | summarize Seconds = min(Age) by Subscription
-      | where Seconds > 300
+      | where Age > 300
+      | summarize Minutes = count() by Subscription
+      | where Minutes >= 5
     '''
     splitBy: 'Subscription'
-    window: 'PT5M'
+    window: 'PT10M'
+  }
+  {
+    name: 'unrelayed-age'
+    title: 'A commit was not relayed for more than 5 minutes'
+    runbookStep: '`${metrics.unrelayedAge}` above 5 minutes'
+    severity: 2
+    // No subscription has the event yet, so no other rule can see it. The runs go through a big table part by part: once is enough.
+    query: $'''
+      AppMetrics
+      | where Name == '${metrics.unrelayedAge}'
+      | summarize Seconds = max(Sum)
+      | where Seconds > 300
+    '''
+    window: 'PT10M'
+  }
+  {
+    name: 'gap'
+    title: 'An event is missing: its order stands still'
+    runbookStep: '`${metrics.gaps}` increased, or `verify` found damage'
+    severity: 1
+    query: $'''
+      AppMetrics
+      | where Name == '${metrics.gaps}'
+      | summarize Increase = sum(Sum)
+      | where Increase > 0
+    '''
+    window: 'PT15M'
   }
   {
     name: 'dead-letters'

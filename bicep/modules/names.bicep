@@ -50,4 +50,6 @@ var metrics = {
   failures: 'outbox_publish_failure_total'
   attempts: 'outbox_attempts_total'
   sweeps: 'outbox_sweep_total'
+  gaps: 'outbox_gap_total'
+  unrelayedAge: 'outbox_unrelayed_oldest_age'
 }

@@ -12,7 +12,6 @@ var builtInRoles = {
   blobDataReader: '2a2b9908-6ea1-4ae2-8e65-a410df84e7d1'
   monitoringMetricsPublisher: '3913510d-42f4-4e42-8a64-420c390055eb'
   queueDataContributor: '974c5e8b-45b9-4653-ba55-5f855dd0fb88'
-  queueDataMessageSender: 'c6a89b2d-59bc-44d0-9896-0f6e12d7b80a'
   queueDataReader: '19e7f393-937e-4f77-808e-94535e297925'
   tableDataContributor: '0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3'
   tableDataReader: '76199698-9eea-4c19-bc75-cec21354c6b6'
@@ -31,9 +30,10 @@ var workerGrants grant[] = [
 
 // A producer sends its wake-up hidden, and then makes it visible or takes it back: an update and a delete, which no smaller queue role covers.
 // It writes payloads that are too big for the table. After a lost answer it asks whether the commit was its own, which reads the events,
-// the archive and the progress on the lease blob (C2).
+// the archive and the progress on the lease blob (C2). It is trusted with all of `orders` and `payloads`: there it could change or delete orders,
+// pauses and events that are not relayed yet, without a record. Out of its reach is what was relayed, and the leases that handling takes.
 @export()
-@description('What a producer needs, and nothing that could handle or remove an event.')
+@description('What a producer needs. It can change nothing that was relayed, and take no lease; what is not relayed yet it could delete.')
 var producerGrants grant[] = [
   { role: 'tableDataContributor', on: [ordersTable] }
   { role: 'queueDataContributor', on: [wakeUpQueue] }
@@ -60,13 +60,15 @@ var operatorReaderGrants grant[] = [
   }
 ]
 
-// Decisions are metadata of events, pauses are rows, `unlock` breaks a lease, every change is written to the audit log; wake-ups are only sent.
+// Decisions are metadata of events, pauses are rows, `unlock` breaks a lease, every change is written to the audit log. Wake-ups
+// are sent; a replay's is sent hidden and then made visible, as a producer's: an update, so Message Sender would not do.
+// The commands of an operator write the audit log, so operators are trusted with it too: they could change or delete what it says.
 @export()
-@description('What an operator needs for redrive, discard, pause, resume, wake, unlock, replay, sweep, reconcile and cleanup.')
+@description('What an operator needs for redrive, discard, pause, resume, wake, unlock, replay, backfill, sweep, reconcile and cleanup.')
 var operatorGrants grant[] = [
   { role: 'tableDataContributor', on: [ordersTable] }
-  { role: 'queueDataMessageSender', on: [wakeUpQueue] }
-  { role: 'queueDataReader', on: [wakeUpQueue, poisonQueue] }
+  { role: 'queueDataContributor', on: [wakeUpQueue] }
+  { role: 'queueDataReader', on: [poisonQueue] }
   {
     role: 'blobDataContributor'
     on: [

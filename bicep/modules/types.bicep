@@ -66,7 +66,6 @@ type grant = {
     | 'blobDataOwner'
     | 'blobDataReader'
     | 'queueDataContributor'
-    | 'queueDataMessageSender'
     | 'queueDataReader'
     | 'tableDataContributor'
     | 'tableDataReader'

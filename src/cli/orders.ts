@@ -1,7 +1,7 @@
 /** `ordered-outbox orders list` and `orders show`: the orders behind the numbers. */
 import { Option, type Command } from "commander";
 import { parseOrderId } from "../core/order-id.ts";
-import { listOrders, type HeadState } from "../operations/orders.ts";
+import { HEAD_STATES, listOrders, type HeadState } from "../operations/orders.ts";
 import { unknownOrder } from "../operations/order-trace.ts";
 import { showOrder, type ShownEvent } from "../operations/show-order.ts";
 import { assertKnown } from "./assert-known.ts";
@@ -19,11 +19,9 @@ interface ListOptions extends OperationOptions {
   readonly subscription?: string;
 }
 
-const STATES = ["pending", "parked", "blocked", "unrelayed", "missing"] as const satisfies readonly HeadState[];
-
 /** States that can't be asked for together with this one. */
 function others(state: HeadState): string[] {
-  return STATES.filter((each) => each !== state);
+  return HEAD_STATES.filter((each) => each !== state);
 }
 
 export function addOrdersCommands(program: Command): void {
@@ -119,5 +117,5 @@ function stateText({ state, decision, redrivenAs, redriveOf, replayOf }: ShownEv
 }
 
 function stateOf(options: ListOptions): HeadState | undefined {
-  return STATES.find((state) => options[state] === true);
+  return HEAD_STATES.find((state) => options[state] === true);
 }

@@ -91,16 +91,25 @@ async function loadSubscription(module: string, name: string): Promise<Subscript
   const { subscriptions } = await loadWorkflowModule(module, process.cwd());
   const found = subscriptions.find((subscription) => subscription.name === name);
   if (found !== undefined) return found;
-  const known = subscriptions.map((subscription) => subscription.name).join(", ");
-  throw new OutboxError("invalid-option", `--subscription is ${printable(name, 60)}: the module ${printable(module)} has ${known}`);
+  const known = subscriptions.map((subscription) => subscription.name).join(", ") || "none";
+  const next = "give one of these, or add it to the module's `subscriptions` and deploy it on all workers first";
+  const has = `the module ${printable(module)} does not have it; its subscriptions: ${known}`;
+  throw new OutboxError("invalid-option", `--subscription is ${printable(name, 60)}: ${has}; ${next}`);
 }
 
 const STATUS: Readonly<Record<ReplayResult["outcome"], ExitStatus>> = {
   done: EXIT.ok,
   "would-replay": EXIT.ok,
   "done-before": EXIT.ok,
+  left: EXIT.aborted,
   incomplete: EXIT.failed,
   stopped: EXIT.aborted,
+};
+
+const ALL_DONE: Partial<Readonly<Record<ReplayResult["outcome"], string>>> = {
+  incomplete: "no: the same command goes on",
+  stopped: "no: the same command goes on",
+  left: "no: the same command goes on, once nothing is unfinished or under way (`ordered-outbox orders show` tells)",
 };
 
 function answer(result: ReplayResult): Answer {
@@ -131,8 +140,7 @@ function ordersTable(orders: readonly ReplayedOrder[]): string {
 }
 
 function summary(result: ReplayResult): string {
-  const { run, outcome, orders, events, ordersWithEvents, before, skipped, deleted, gone, failed } = result;
-  const left = outcome === "incomplete" || outcome === "stopped" ? "no: the same command goes on" : "yes";
+  const { run, outcome, orders, events, ordersWithEvents, before, skipped, deleted, gone, failed, left } = result;
   return facts({
     Run: run,
     [outcome === "would-replay" ? "Would be replayed" : "Replayed"]: `${counted(events, "event")} of ${counted(ordersWithEvents, "order")}`,
@@ -141,7 +149,8 @@ function summary(result: ReplayResult): string {
     Skipped: countsText(skipped) || "0",
     "Left alone": `${counted(deleted, "deleted order")}, ${counted(gone, "order")} gone from the table`,
     Failed: failed,
-    ...(outcome === "would-replay" ? {} : { "All done": left }),
+    ...(outcome === "would-replay" ? {} : { "All done": ALL_DONE[outcome] ?? "yes" }),
+    ...(outcome === "left" ? { "Left for later": `${counted(left, "order")} with events that are still to run or to be relayed` } : {}),
   });
 }
 

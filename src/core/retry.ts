@@ -64,7 +64,7 @@ export type RetryPolicy = Readonly<Required<RetryOptions>>;
 
 const MAX_LONG_DELAY_MS = 30 * 24 * 60 * 60 * 1000;
 /** The longest wait that a handler can ask for. */
-export const MAX_RETRY_AFTER_MS = 7 * 24 * 60 * 60 * 1000;
+export const MAX_RETRY_AFTER_MS: number = 7 * 24 * 60 * 60 * 1000;
 /** A wait up to this is spent inside the round; a longer one parks the event. */
 const MAX_WAIT_IN_ROUND_MS = 5_000;
 

@@ -11,6 +11,8 @@ export interface QueuedEvent extends PendingState {
   readonly suspect: boolean;
   /** It was the head of its stream when a holder died without giving the lease back: its handler may have been running. */
   readonly mayHaveRun?: true;
+  /** Until when its blob is known to be as it is here: a decision recorded since then must be seen before it starts (F4). */
+  readonly known?: { readonly pokes: number; readonly atMs: number };
   /** The event's text, if the relay of this round had it at hand. */
   readonly text?: string;
 }

@@ -21,7 +21,12 @@ export type AnyWorkflow = Workflow;
 
 export const MAX_EVENT_TYPE_LENGTH = 200;
 export const MAX_CONCURRENCY = 1_000;
-export const CONCURRENCY = { default: MAX_CONCURRENCY, min: 1, max: MAX_CONCURRENCY, defaultText: "what the host leaves to it" };
+export const CONCURRENCY: { readonly default: number; readonly min: number; readonly max: number; readonly defaultText: string } = {
+  default: MAX_CONCURRENCY,
+  min: 1,
+  max: MAX_CONCURRENCY,
+  defaultText: "what the host leaves to it",
+};
 
 /**
  * Declares a workflow once; producers and subscriptions take their types from it.

@@ -10,7 +10,7 @@ import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
 import { payloadBlobName } from "../core/names.ts";
 import { encodeOrderId, type OrderId } from "../core/order-id.ts";
 import type { OrderEntity, OrderTransaction, OutboxEntity } from "../core/ports.ts";
-import { clockOf, type OperationsContext } from "./context.ts";
+import { assertGoesOn, clockOf, type OperationsContext } from "./context.ts";
 import { parseRedriveRecord, redriveRow, type RedriveRecord } from "./redrive-record.ts";
 
 interface Appended {
@@ -42,7 +42,8 @@ export interface Batch {
  * Commits a skipped event again, unless that has been done or its letter was discarded meanwhile.
  *
  * @returns what is in force, whoever did it
- * @throws `not-found` if the order is gone from the table, `conflict` if it kept changing
+ * @throws `not-found` if the order is gone from the table, `conflict` if it kept changing, `aborted` if the operation was stopped between two
+ *   tries: the last one may be in force, and repeating the command finds out
  */
 export async function appendRedrive(context: OperationsContext, original: StoredEvent, subscription: string): Promise<RedriveRecord> {
   const { storage, random = Math.random } = context;
@@ -64,6 +65,9 @@ export async function appendRedrive(context: OperationsContext, original: Stored
       if (!mayTryAgain(error)) throw error;
       cause = error;
     }
+    if (tries === MAX_TRIES - 1) break;
+    await pauseBeforeRetry(context, tries);
+    assertGoesOn(context, `the redrive of event ${original.id} of order ${printable(orderId)}`);
   }
   throw keptChanging(orderId, cause);
 }
@@ -71,6 +75,20 @@ export async function appendRedrive(context: OperationsContext, original: Stored
 /** Another writer was faster, or there was no answer: what is stored tells. */
 export function mayTryAgain(error: unknown): boolean {
   return isOutboxError(error, "already-exists", "precondition-failed", "timeout", "unavailable");
+}
+
+/**
+ * Writers that met once should not meet again. Ends early, without an error, when the operation is to stop.
+ *
+ * @param tries how many came to nothing before this one
+ */
+export async function pauseBeforeRetry(context: OperationsContext, tries: number): Promise<void> {
+  const { random = Math.random, signal } = context;
+  const ms = random() * Math.min(1_000, 10 * 2 ** tries);
+  // It rejects with the signal's reason alone, and the caller asks the signal.
+  await clockOf(context)
+    .sleep(ms, signal)
+    .catch(() => undefined);
 }
 
 export function keptChanging(orderId: OrderId, cause: unknown): OutboxError {

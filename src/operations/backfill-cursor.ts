@@ -14,7 +14,7 @@ import type { ReplayedOrder } from "./replay-order.ts";
 
 /** How many orders are done between two writes. */
 const CURSOR_ORDERS = 20;
-/** Failed orders behind it that it remembers; with more of them it stays where it is. */
+/** Failed and left orders behind it that it remembers; with more of them it stays where it is. */
 const MAX_FAILED = 40;
 
 interface Place {
@@ -114,15 +114,15 @@ export class BackfillCursor {
     for (const [order, result] of this.#open) {
       if (result === undefined) return;
       const before = this.#place ?? { order, events: 0, failed: [] };
-      const isFailed = result.outcome === "failed";
-      const failed = [...before.failed.filter((other) => other !== order), ...(isFailed ? [order] : [])];
+      const isOpen = result.outcome === "failed" || result.left === true;
+      const failed = [...before.failed.filter((other) => other !== order), ...(isOpen ? [order] : [])];
       if (failed.length > MAX_FAILED) {
         this.#full = true;
         return this.#open.clear();
       }
       this.#open.delete(order);
       this.#done += 1;
-      const events = before.events + (isFailed ? 0 : result.events + result.before);
+      const events = before.events + (isOpen ? 0 : result.events + result.before);
       this.#place = { order: listedBefore(before.order, order) ? order : before.order, events, failed };
     }
   }

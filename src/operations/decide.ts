@@ -61,8 +61,8 @@ interface Open {
 const MAX_TRIES = 5;
 
 /**
- * Redrive: for a head that is parked ("retry now") or blocked. Discard: for any head; one whose handler runs right now may still end as
- * handled. Sends no wake-up.
+ * Redrive: for a head that is parked ("retry now") or blocked. Discard: for any head; one whose handler runs right now, is between short
+ * retries, or starts within 5 s of its relay before a wake-up reaches its worker, may still end as handled. Sends no wake-up.
  *
  * @param options `anyPlace`: a discard may be recorded behind the head too; it is carried out when the event's turn comes
  * @throws `conflict` if the blob kept changing; what storage throws

@@ -1,4 +1,4 @@
-/** What the sweep knows becomes gauges. */
+/** What the sweep and the reconcile know becomes gauges. */
 import { counter, gauge } from "../system/metrics.ts";
 
 /** How one subscription stands. */
@@ -40,6 +40,11 @@ function record({ subscription, pending, parked, blocked, oldestAgeMs, dead }: S
   gauge("outbox_blocked_count").record(blocked, attributes);
   gauge("outbox_oldest_age").record(oldestAgeMs / 1000, attributes);
   gauge("outbox_dead_count").record(dead, attributes);
+}
+
+/** @param oldestAgeMs of the outbox entity that waits longest, of those that the run met; 0 without any */
+export function recordUnrelayed(oldestAgeMs: number): void {
+  gauge("outbox_unrelayed_oldest_age").record(oldestAgeMs / 1000);
 }
 
 export function recordSweep(): void {

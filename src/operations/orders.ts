@@ -14,11 +14,14 @@ import { inLanes } from "./lanes.ts";
 import { listPendingStreams, type PendingStream } from "./pending-streams.ts";
 import { listUnrelayed, type UnrelayedListing, type UnrelayedOrder } from "./unrelayed.ts";
 
+/** For what asks for one of them: the command line, the operations API. */
+export const HEAD_STATES = ["pending", "parked", "blocked", "unrelayed", "missing"] as const;
+
 /**
  * `unrelayed`: committed, and still in the outbox of its order. `missing`: an event before it is missing, so it does not run (W3); a stream
  * that has lost all its events is not listed, `verify` finds it.
  */
-export type HeadState = PendingState["status"] | "unrelayed" | "missing";
+export type HeadState = (typeof HEAD_STATES)[number];
 
 export interface OrderHead {
   readonly id: EventId;

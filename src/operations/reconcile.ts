@@ -11,6 +11,7 @@ import { encodeWakeUp } from "../core/wake-up.ts";
 import { systemClock } from "../system/clock.ts";
 import { keepPlace, scanOn } from "./cursor.ts";
 import { inLanes } from "./lanes.ts";
+import { recordUnrelayed } from "./metrics.ts";
 import { WakeMemory } from "./wake-memory.ts";
 
 export interface ReconcilerOptions {
@@ -71,6 +72,8 @@ export function createReconciler(options: ReconcilerOptions): Reconciler {
       const maxPages = wholeNumber("maxPages", givenPages, RECONCILE_BOUNDS.maxPages);
       const scan = (from: string | undefined): Promise<OutboxScan> => storage.orders.scanOutbox(from, maxPages, callOptions);
       const { entities, next } = await scanOn(storage.orders, "reconcile", scan, callOptions);
+      // Before anything is sent: while the queue is down, this is what tells of commits that nobody relays.
+      recordUnrelayed(entities.reduce((oldestMs, { ageMs }) => Math.max(oldestMs, ageMs), 0));
       const overdue = entities.filter(({ ageMs }) => ageMs > safetyDelayMs);
       // The oldest entity of an order alone is the reason: a busy order with new ones behind it is still the same trouble.
       const oldest = [...Map.groupBy(overdue, ({ order }) => order)].map(([order, [first]]) => [order, [first!.id]] as const);

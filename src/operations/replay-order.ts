@@ -6,16 +6,17 @@
  * all again. Batches of an order follow one another; a later one begins when the one before is known to be committed.
  */
 import { describeError, isOutboxError, OutboxError, printable } from "../core/errors.ts";
-import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.ts";
+import type { StoredEvent } from "../core/event.ts";
 import { nextEventId, type EventId } from "../core/event-id.ts";
 import { MAX_INLINE_EVENT_UNITS, MAX_TRANSACTION_BYTES, MAX_TRANSACTION_OPERATIONS } from "../core/limits.ts";
 import { eventBlobName, UNROUTED } from "../core/names.ts";
 import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
+import { outboxEvent } from "../core/outbox-event.ts";
 import type { OrderEntity, OutboxEntity } from "../core/ports.ts";
 import { decodeProgress, NO_PROGRESS, streamProgress } from "../core/progress.ts";
 import { firstUnaccounted } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
-import { commitReplays, keptChanging, MAX_TRIES, mayTryAgain } from "./append-replay.ts";
+import { commitReplays, keptChanging, MAX_TRIES, mayTryAgain, pauseBeforeRetry } from "./append-replay.ts";
 import { clockOf, type OperationsContext } from "./context.ts";
 import { hadItself, type OwnEvent } from "./replay-had.ts";
 import { markRow, markText, readMarks, type Marks, type RunName } from "./replay-marks.ts";
@@ -46,9 +47,11 @@ export interface OrderRequest extends RunName {
  * - `had`: the subscription has had it, as it was or as a replay. `may-have-had`: retention has removed what could tell.
  * - `unwanted`: its filter says no. `before-since`: older than asked for. `replay`: a replay itself; its original counts.
  * - `unfinished`: it is still to run in the subscription's stream. `dead-lettered`: `dead redrive --out-of-order` runs it again.
+ * - `under-way`: whether the subscription has had it can be told when the order's outbox is relayed.
  * - `late`: found after the run has replayed a later event of the order; it could not run in order.
  */
-export type SkipReason = "had" | "may-have-had" | "unwanted" | "before-since" | "replay" | "unfinished" | "dead-lettered" | "late";
+export type SkipReason =
+  "had" | "may-have-had" | "unwanted" | "before-since" | "replay" | "unfinished" | "under-way" | "dead-lettered" | "late";
 
 export interface ReplayedOrder {
   readonly orderId: OrderId;
@@ -66,17 +69,23 @@ export interface ReplayedOrder {
   readonly firstSequence: number | undefined;
   readonly lastSequence: number | undefined;
   readonly skipped: Readonly<Partial<Record<SkipReason, number>>>;
+  /** Of what was skipped something is `unfinished` or `under-way`: the same command looks at the order again. */
+  readonly left?: true;
   readonly message?: string;
   /** On `failed`: for want of an answer from storage. */
   readonly unanswered?: true;
 }
 
+/** An order whose relay is under way is looked at so often before it is left. */
+const MAX_LOOKS = 3;
 /** The order's row and the mark take two operations. */
 const MAX_BATCH_EVENTS = MAX_TRANSACTION_OPERATIONS - 2;
 /** Half of a transaction for event texts, each unit at its worst; the rest is for the state. */
 const MAX_BATCH_UNITS = MAX_TRANSACTION_BYTES / 2 / 4;
 /** Texts in memory at once, big ones included. */
 const MAX_BATCH_TEXT = 32 * 1024 * 1024;
+
+const SKIPPED_AS = { had: "had", unknown: "may-have-had", moving: "under-way" } as const;
 
 /** One order as it was read, in this direction, for one batch. */
 interface View {
@@ -127,6 +136,7 @@ class OrderReplay {
   }
 
   async run(): Promise<ReplayedOrder> {
+    let looks = 0;
     try {
       for (let tries = 0; tries < MAX_TRIES; tries++) {
         // What is left is found again: the marks tell what is not.
@@ -135,6 +145,12 @@ class OrderReplay {
         if (typeof view === "string") return this.result(view);
         this.#count(view);
         if (this.#request.dryRun) return await this.#dryRun(view);
+        // Nothing that comes after it either: it could not be replayed in order any more (G2).
+        if (this.#has("under-way")) {
+          if (++looks === MAX_LOOKS) break;
+          await pauseBeforeRetry(this.#context, looks);
+          continue;
+        }
         const { batch, complete } = await this.#fill(view);
         if (batch.length === 0) break;
         try {
@@ -144,6 +160,7 @@ class OrderReplay {
         } catch (error) {
           if (!mayTryAgain(error)) throw error;
           if (tries === MAX_TRIES - 1) throw keptChanging(this.#request.orderId, error);
+          await pauseBeforeRetry(this.#context, tries);
         }
       }
     } finally {
@@ -158,7 +175,12 @@ class OrderReplay {
     const { orderId } = this.#request;
     const events = this.#committed.length;
     const ends = { firstSequence: this.#committed[0], lastSequence: this.#committed.at(-1) };
-    return { orderId, outcome, events, before: this.#before, ...ends, skipped, ...(message === undefined ? {} : { message }) };
+    const left = this.#has("unfinished") || this.#has("under-way") ? { left: true as const } : {};
+    return { orderId, outcome, events, before: this.#before, ...ends, skipped, ...left, ...(message === undefined ? {} : { message }) };
+  }
+
+  #has(reason: SkipReason): boolean {
+    return [...this.#skipped.values()].includes(reason);
   }
 
   /** In the direction in which events move, so that the subscription's own are seen twice rather than not at all. */
@@ -226,13 +248,17 @@ class OrderReplay {
     if (this.#request.wants === undefined) return [];
     const underWay = new Set(outbox.map(({ id }) => id));
     const again = new Set(this.#request.own ? own.map(({ id }) => id) : []);
+    const moving = new Set(outbox.map((event) => event.sequence));
+    const isUnderWay = (sequence: number): boolean => sequence > entity.sequence || moving.has(sequence);
     const never: SourceEvent[] = [];
     for (const source of this.#request.sources.values()) {
       const { id, sequence } = source;
       if (sequence > entity.sequence || underWay.has(id) || !this.#inRange(sequence)) continue;
-      const had = hadItself(sequence, own, progress);
+      const had = hadItself(sequence, own, progress, isUnderWay);
+      // An earlier look could not tell.
+      if (this.#skipped.get(id) === "under-way") this.#skipped.delete(id);
       if (had === "never") never.push(source);
-      else if (!again.has(id)) this.#skipped.set(id, had === "had" ? "had" : "may-have-had");
+      else if (!again.has(id)) this.#skipped.set(id, SKIPPED_AS[had]);
     }
     return never.sort((a, b) => (a.id < b.id ? -1 : 1));
   }
@@ -260,11 +286,11 @@ class OrderReplay {
     return originals;
   }
 
-  async #readEntity({ id, text, payloadBlob }: OutboxEntity): Promise<StoredEvent> {
-    if (text !== undefined) return decodeEvent(text);
-    const payload = payloadBlob === undefined ? undefined : await this.#context.storage.blobs.read("payloads", payloadBlob);
-    if (payload === undefined) throw new OutboxError("corrupt", `the payload of outbox entity ${id} is missing`);
-    return decodeEventBytes(payload.bytes);
+  async #readEntity(entity: OutboxEntity): Promise<StoredEvent> {
+    const { text, payloadBlob } = entity;
+    const { blobs } = this.#context.storage;
+    const payload = text !== undefined || payloadBlob === undefined ? undefined : await blobs.read("payloads", payloadBlob);
+    return outboxEvent(entity, payload?.bytes);
   }
 
   /** What the marks say: of this call, when its answer was lost, or of others. */

@@ -7,10 +7,12 @@ import type { OperationsContext } from "./context.ts";
 
 /** As long as a producer's: a process that dies after a commit leaves a wake-up that shows by itself then. */
 const SAFETY_DELAY_MS = 60_000;
+const NOT_SENT = "a wake-up could not be sent; reconcile will find the order";
+const STILL_HIDDEN = `a wake-up could not be made visible; it shows by itself within ${SAFETY_DELAY_MS / 1000} s of the first commit`;
 
 /**
- * The wake-up of one order's replay: sent hidden before the first commit, made visible after the last. It fails nothing (C4): with the queue
- * down, reconcile finds the order by its outbox.
+ * The wake-up of one order's replay: sent hidden before the first commit, made visible after the last. It fails nothing (C4): a hidden one
+ * shows by itself, and with the queue down reconcile finds the order by its outbox.
  */
 export class ReplayWakeUp {
   readonly #context: OperationsContext;
@@ -27,7 +29,7 @@ export class ReplayWakeUp {
   async prepare(): Promise<void> {
     if (this.#due) return;
     this.#due = true;
-    await this.#quietly(async () => {
+    await this.#quietly(NOT_SENT, async () => {
       this.#receipt = await this.#context.storage.wakeUps.send(encodeWakeUp(this.#orderId), SAFETY_DELAY_MS);
     });
   }
@@ -37,26 +39,28 @@ export class ReplayWakeUp {
     if (!this.#due) return;
     const { wakeUps } = this.#context.storage;
     const text = encodeWakeUp(this.#orderId);
-    await this.#quietly(async () => {
-      if (this.#receipt !== undefined) {
+    const receipt = this.#receipt;
+    let gone = receipt === undefined;
+    if (receipt !== undefined) {
+      await this.#quietly(STILL_HIDDEN, async () => {
         try {
-          await wakeUps.hide(this.#receipt, text, 0);
-          return;
+          await wakeUps.hide(receipt, text, 0);
         } catch (error) {
           // Fired already, perhaps before the last batch.
           if (!isOutboxError(error, "not-found")) throw error;
+          gone = true;
         }
-      }
-      await wakeUps.send(text, 0);
-    });
+      });
+    }
+    if (gone) await this.#quietly(NOT_SENT, () => wakeUps.send(text, 0));
   }
 
-  async #quietly(action: () => Promise<void>): Promise<void> {
+  async #quietly(failure: string, action: () => Promise<unknown>): Promise<void> {
     const { logger = silentLogger } = this.#context;
     try {
       await action();
     } catch (error) {
-      logger.warn("a wake-up could not be sent; reconcile will find the order", { orderId: this.#orderId, error: describeError(error) });
+      logger.warn(failure, { orderId: this.#orderId, error: describeError(error) });
     }
   }
 }

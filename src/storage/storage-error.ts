@@ -87,8 +87,9 @@ function codeWithoutAnswer(error: unknown): ErrorCode {
   if (name === "AuthenticationError" && typeof statusCode === "number" && isTransient(statusCode)) return "unavailable";
   if (name === "AuthenticationError" || name === "AggregateAuthenticationError" || name === "CredentialUnavailableError")
     return "forbidden";
-  // Node and OpenSSL errors: nothing was heard from the service, or not all of it.
-  if (typeof code === "string" && /^(?:E[A-Z]|ERR_SSL|ERR_TLS|CERT_|REQUEST_SEND_ERROR$|UNABLE_TO)/.test(code)) return "unavailable";
+  // Node and OpenSSL errors, and what the HTTP client says of an answer that breaks off: nothing was heard from the service, or not all of it.
+  if (typeof code === "string" && /^(?:E[A-Z]|ERR_SSL|ERR_TLS|CERT_|REQUEST_SEND_ERROR$|PARSE_ERROR$|UNABLE_TO)/.test(code))
+    return "unavailable";
   return "storage";
 }
 

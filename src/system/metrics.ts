@@ -23,7 +23,8 @@ type GaugeName =
   | "outbox_parked_count"
   | "outbox_blocked_count"
   | "outbox_dead_count"
-  | "outbox_backlog_orders";
+  | "outbox_backlog_orders"
+  | "outbox_unrelayed_oldest_age";
 type CounterName =
   | "outbox_publish_success_total"
   | "outbox_publish_failure_total"
@@ -36,7 +37,10 @@ type CounterName =
 type HistogramName = "outbox_handler_duration";
 export type MetricName = GaugeName | CounterName | HistogramName;
 
-/** Every instrument. Gauges come from the sweep: all processes that sweep report the same numbers, so take their maximum, not their sum. */
+/**
+ * Every instrument. Gauges come from the sweep, and the one of unrelayed events from the reconcile: processes report the same things, or, of a big
+ * table, parts that overlap; so take their maximum, not their sum.
+ */
 export const METRICS: Readonly<
   Record<GaugeName, MetricInfo<"gauge">> & Record<CounterName, MetricInfo<"counter">> & Record<HistogramName, MetricInfo<"histogram">>
 > = {
@@ -81,6 +85,13 @@ export const METRICS: Readonly<
     meaning: "Orders with pending events of any subscription",
     attributes: [],
     alarm: "",
+  },
+  outbox_unrelayed_oldest_age: {
+    kind: "gauge",
+    unit: "s",
+    meaning: "How long the oldest event that no round has relayed yet has waited since its commit, in the part of the table last looked at",
+    attributes: [],
+    alarm: "above 300",
   },
   outbox_publish_success_total: {
     kind: "counter",

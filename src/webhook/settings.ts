@@ -44,7 +44,7 @@ const SUFFIX_OF: Partial<Record<Parameters<OptionName>[0], Suffix>> = {
  * The webhooks that the settings describe, in the order of their names; none is fine. For a webhook `shop-mail`, with what is needed first:
  * `ORDERED_OUTBOX_WEBHOOK_SHOP_MAIL_URL`, `…_SECRET`, and optionally `…_SECRET_OLD` (rotation: both sign), `…_EVENTS` (types, with commas),
  * `…_TIMEOUT_MS`, `…_CLIENT_ERRORS` (`dead`, `retry`), `…_CONCURRENCY`, `…_ON_DEAD` (`block`, `skip`), `…_MAX_RESPONSE_BYTES`,
- * `…_ALLOW_PRIVATE_ADDRESSES` and `…_ALLOW_HTTP` (`true`, `false`). They mean what they mean in `defineWebhook`.
+ * `…_ALLOW_PRIVATE_ADDRESSES` and `…_ALLOW_HTTP` (`true`, `false`). They mean what they mean in `defineWebhook`. An empty setting counts as missing.
  *
  * @param settings usually `process.env`
  * @throws `invalid-option` for an unknown setting with the prefix, a missing or a bad one; the message names it and never holds a secret
@@ -63,7 +63,8 @@ export function webhooksFromSettings<W extends AnyWorkflow>(
 function groups(settings: Readonly<Record<string, string | undefined>>): Map<string, Group> {
   const found = new Map<string, Group>();
   for (const [key, value] of Object.entries(settings)) {
-    if (value === undefined || !key.startsWith(PREFIX)) continue;
+    // Deployments leave empty ones behind.
+    if (value === undefined || value === "" || !key.startsWith(PREFIX)) continue;
     const suffix = SUFFIXES.find((candidate) => key.endsWith(candidate));
     const stem = key.slice(PREFIX.length, key.length - (suffix?.length ?? 0));
     if (suffix === undefined || !/^[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*$/.test(stem) || stem.length > MAX_SUBSCRIPTION_NAME_LENGTH) {

@@ -24,7 +24,7 @@ export interface WebhookDefinition<W extends AnyWorkflow, Type extends EventType
   /** As for `defineSubscription`; `timeoutMs` is by default at least 5,000 longer than the webhook's. */
   readonly retry?: RetryOptions;
   /** The same for single types, on top of `retry`. */
-  readonly retryByType?: { readonly [T in EventTypeOf<W>]?: RetryOptions };
+  readonly retryByType?: { readonly [T in NoInfer<Type>]?: RetryOptions };
   /** As for `defineSubscription`. */
   readonly concurrency?: number;
 }

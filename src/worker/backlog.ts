@@ -72,11 +72,15 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   const last = pending.at(-1)?.sequence ?? 0;
   if (last > progress.relayed) progress = { ...progress, relayed: last };
   for (const event of pending) {
-    if (event.decision?.action !== "discard" || event.previous > progress.sequence) break;
+    if (event.decision?.action !== "discard") break;
     progress = { ...progress, sequence: event.sequence, id: event.id };
     round.keepElsewhere(name, progress);
     await round.recordStreams();
     round.archiver.add({ subscription: name, ...ghostEnd(event) });
   }
   round.keepElsewhere(name, progress);
+  round.waitsElsewhere(
+    name,
+    pending.filter(({ sequence }) => sequence > progress.sequence),
+  );
 }

@@ -12,6 +12,12 @@ import type { HeadContext } from "./round-options.ts";
 import type { RoundState } from "./round-state.ts";
 import { runHead } from "./run-head.ts";
 
+/**
+ * An event that has waited in memory for longer than this is asked for before it starts: an operator's wake-up may have gone to another
+ * process, where it pokes nobody (F4).
+ */
+const TRUSTED_MS = 5_000;
+
 export class Drain {
   readonly #round: RoundState;
   readonly #headContext: HeadContext;
@@ -60,7 +66,7 @@ export class Drain {
     const { options, order, input } = this.#round;
     for (const stream of this.#round.streams) {
       const head = stream.queue[0];
-      if (stream.stopped === undefined || head === undefined || head.status === "pending") continue;
+      if (stream.stopped === undefined || head === undefined) continue;
       try {
         const blob = await options.storage.blobs.read("events", eventBlobName(stream.name, order, head.id));
         const state = blob === undefined ? undefined : decodePendingState(blob.metadata);
@@ -105,12 +111,21 @@ export class Drain {
   /** Strictly one event at a time (G2). Never rejects. */
   async #drain(stream: OrderStream): Promise<void> {
     try {
-      while (this.#round.isRunnable(stream)) await this.#runHead(stream, stream.queue[0]!);
+      while (this.#round.isRunnable(stream)) await this.#runHead(stream, this.#doubted(stream.queue[0]!));
     } catch (error) {
       this.#round.fail(error);
     }
     const { options, input } = this.#round;
     await options.slots.leave(stream.name, input.orderId);
+  }
+
+  /** F4: may an operator have decided about it since it was relayed? Then its start is conditional, like that of any suspect. */
+  #doubted(head: QueuedEvent): QueuedEvent {
+    const { input, options } = this.#round;
+    const { known } = head;
+    if (head.suspect || known === undefined) return head;
+    const isFresh = known.pokes === input.wakeable.pokes && options.clock.monotonic() - known.atMs <= TRUSTED_MS;
+    return isFresh ? head : { ...head, suspect: true };
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {

@@ -1,9 +1,10 @@
 /** What an outbox entity becomes: which streams get its event, and their event blobs. For W1, which needs them first, see relay-step.ts. */
 import { isOutboxError, OutboxError } from "../core/errors.ts";
-import { decodeEvent, decodeEventBytes, eventBytes, type StoredEvent } from "../core/event.ts";
+import { eventBytes, type StoredEvent } from "../core/event.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../core/limits.ts";
 import { eventBlobName } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
+import { outboxEvent } from "../core/outbox-event.ts";
 import { decodePendingState, encodePendingState, freshState, type PendingState } from "../core/pending-event.ts";
 import type { Blobs, OutboxEntity } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
@@ -27,17 +28,9 @@ export interface RoutedEvent {
 
 /** The event of an outbox entity. Throws `corrupt` if its text or payload is not the event it names. */
 export async function readEntity(blobs: Blobs, entity: OutboxEntity): Promise<StoredEvent> {
-  const event = entity.text === undefined ? await readPayload(blobs, entity) : decodeEvent(entity.text);
-  if (event.id !== entity.id || event.sequence !== entity.sequence) {
-    throw new OutboxError("corrupt", `the outbox entity ${entity.id} holds another event (${event.id}, sequence ${event.sequence})`);
-  }
-  return event;
-}
-
-async function readPayload(blobs: Blobs, { id, payloadBlob }: OutboxEntity): Promise<StoredEvent> {
-  const payload = payloadBlob === undefined ? undefined : await blobs.read("payloads", payloadBlob);
-  if (payload === undefined) throw new OutboxError("corrupt", `the payload of outbox entity ${id} is missing`);
-  return decodeEventBytes(payload.bytes);
+  const { text, payloadBlob } = entity;
+  const payload = text !== undefined || payloadBlob === undefined ? undefined : await blobs.read("payloads", payloadBlob);
+  return outboxEvent(entity, payload?.bytes);
 }
 
 /**
@@ -68,6 +61,7 @@ export async function writeEventBlobs(
   order: OrderKey,
   routed: readonly RoutedEvent[],
   lease: HeldLease,
+  movePlace: (subscription: string, queued: QueuedEvent, previous: number) => Promise<QueuedEvent>,
 ): Promise<ReadonlyMap<RelayStream, readonly QueuedEvent[]>> {
   const writes: { readonly stream: RelayStream; readonly event: StoredEvent; readonly state: PendingState; queued?: QueuedEvent }[] = [];
   const last = new Map<RelayStream, number>();
@@ -83,7 +77,9 @@ export async function writeEventBlobs(
     for (const write of iterator) {
       // W5: a late blob of a dead holder would never run, but lie around.
       lease.assertHeld();
-      write.queued = await createEventBlob(blobs, order, write.stream.name, write.event, write.state);
+      write.queued = await createEventBlob(blobs, order, write.stream.name, write.event, write.state, (queued, previous) =>
+        movePlace(write.stream.name, queued, previous),
+      );
     }
   };
   const lanes = await Promise.allSettled(Array.from({ length: Math.min(MAX_PARALLEL_WRITES, writes.length) }, lane));
@@ -104,6 +100,7 @@ async function createEventBlob(
   subscription: string,
   event: StoredEvent,
   state: PendingState,
+  movePlace: (queued: QueuedEvent, previous: number) => Promise<QueuedEvent>,
 ): Promise<QueuedEvent> {
   const name = eventBlobName(subscription, order, event.id);
   const bytes = eventBytes(event.text);
@@ -123,6 +120,7 @@ async function createEventBlob(
     // Ours, from before a crash or a lost answer. Its attempts stay (C28), and its start is counted before the handler runs (W4).
     // Its place in the chain is what it is now: the filter may have changed since, or a blob before it never came to be.
     const known = decodePendingState(existing.metadata) ?? state;
-    return { id: event.id, ...known, sequence: event.sequence, previous: state.previous, etag: existing.etag, suspect: true, ...text };
+    const queued: QueuedEvent = { id: event.id, ...known, sequence: event.sequence, etag: existing.etag, suspect: true, ...text };
+    return known.previous > state.previous ? movePlace(queued, state.previous) : { ...queued, previous: state.previous };
   }
 }

@@ -43,6 +43,11 @@ export class OrderStream {
     return { ...this.#progress, relayed };
   }
 
+  /** Without the events that wait. */
+  get recorded(): StreamProgress {
+    return this.#progress;
+  }
+
   hasFinished(id: EventId): boolean {
     return this.#progress.id !== undefined && id <= this.#progress.id;
   }
@@ -64,10 +69,11 @@ export class OrderStream {
     }
   }
 
-  /** The next event, unless one before it is missing (W3). */
+  /** The next event, unless one before it is missing (W3). What is discarded does not run, and needs nothing before it (F4). */
   next(): QueuedEvent | undefined {
     const head = this.#queue[0];
-    return head !== undefined && head.previous > this.#progress.sequence ? undefined : head;
+    if (head === undefined || head.decision?.action === "discard") return head;
+    return head.previous > this.#progress.sequence ? undefined : head;
   }
 
   /** A missing event anywhere in the stream, also behind its end. */

@@ -27,8 +27,20 @@ export class PauseCache {
 
   /** Never rejects: if the table can't be asked, what was known before stands for a while. Undefined: it is not known what is paused. */
   current(): Promise<readonly Pause[] | undefined> {
+    return this.#noOlderThan(this.#failed ? RETRY_MS : CONTROL_CACHE_MS);
+  }
+
+  /**
+   * The same, asked for from now on. A stream that stands by this answer is found by the `resume` that ends its pause: its events were there
+   * before the answer, and `resume` looks for them after it has removed the pause.
+   */
+  fresh(): Promise<readonly Pause[] | undefined> {
+    return this.#noOlderThan(0);
+  }
+
+  #noOlderThan(ageMs: number): Promise<readonly Pause[] | undefined> {
     const now = this.#clock.monotonic();
-    if (this.#answer === undefined || now - this.#askedAt >= (this.#failed ? RETRY_MS : CONTROL_CACHE_MS)) {
+    if (this.#answer === undefined || now - this.#askedAt >= ageMs) {
       this.#askedAt = now;
       this.#answer = this.#ask(now);
     }

@@ -2,10 +2,11 @@
 import { describeError, isOutboxError, printable } from "../core/errors.ts";
 import type { StoredEvent } from "../core/event.ts";
 import type { OrderAndOutbox, OutboxEntity } from "../core/ports.ts";
-import { knownStream } from "../core/progress.ts";
+import { knownStream, streamProgress } from "../core/progress.ts";
 import { firstUnaccounted, type QueuedEvent } from "../core/stream.ts";
 import { AbsentStreams } from "./absent-stream.ts";
 import { readEntity, route, writeEventBlobs, type RelayStream, type RoutedEvent } from "./event-blobs.ts";
+import { mendChain, writePrevious } from "./mend-chain.ts";
 import type { RoundState } from "./round-state.ts";
 
 export async function readOutbox(round: RoundState): Promise<OrderAndOutbox> {
@@ -46,14 +47,22 @@ export async function relayFound(round: RoundState, found: OrderAndOutbox, liste
 async function relayEvents(round: RoundState, events: readonly StoredEvent[], entities: readonly OutboxEntity[]): Promise<void> {
   const { order } = round;
   const { storage } = round.options;
-  const { lease } = round.input;
+  const { input } = round;
+  const { lease } = input;
   const last = events.at(-1)!.sequence;
   const absent = new AbsentStreams((name) => round.elsewhere(name));
   const routed = events.map((event) => route(event, round.streams, absent));
-  const queues = await writeEventBlobs(storage.blobs, order, routed, lease);
+  await recordNames(round, routed);
+  const known = { pokes: input.wakeable.pokes, atMs: round.options.clock.monotonic() };
+  // W3: a place before it that no entity tells of any more is one of an event that was lost: it stays missing.
+  const inHand = new Set(events.map(({ sequence }) => sequence));
+  const queues = await writeEventBlobs(storage.blobs, order, routed, lease, (name, queued, previous) =>
+    inHand.has(queued.previous) ? writePrevious(round, name, queued, previous) : Promise.resolve(queued),
+  );
   for (const { event, unwanted } of routed) if (unwanted) await round.archiver.archiveUnwanted(event);
   for (const [name, progress] of absent.enqueue(queues)) round.keepElsewhere(name, progress);
   await recordRelayed(round, routed, queues, last);
+  await mendChains(round, inHand, queues);
   lease.assertHeld();
   await storage.orders.deleteOutbox(
     order,
@@ -63,7 +72,36 @@ async function relayEvents(round: RoundState, events: readonly StoredEvent[], en
     round,
     entities.filter((entity) => entity.sequence <= last),
   );
-  for (const stream of round.streams) stream.enqueue(queues.get(stream) ?? []);
+  for (const stream of round.streams) stream.enqueue((queues.get(stream) ?? []).map((queued) => ({ ...queued, known })));
+}
+
+/** A stream that the progress does not know is put on record before it has blobs, or a relay that ends here hides them for good. */
+async function recordNames(round: RoundState, routed: readonly RoutedEvent[]): Promise<void> {
+  const names = new Set(routed.flatMap(({ targets }) => targets.map(({ stream }) => stream.name)));
+  const fresh = [...names].filter((name) => knownStream(round.writer.written, name) === undefined);
+  if (fresh.length > 0) await round.recordNames(fresh);
+}
+
+async function mendChains(
+  round: RoundState,
+  relayed: ReadonlySet<number>,
+  queues: ReadonlyMap<RelayStream, readonly QueuedEvent[]>,
+): Promise<void> {
+  const targeted = new Map([...queues].map(([{ name }, queued]) => [name, new Set(queued.map(({ sequence }) => sequence))]));
+  const none: ReadonlySet<number> = new Set();
+  for (const stream of round.streams) {
+    const { name, queue, recorded } = stream;
+    const own = targeted.get(name) ?? none;
+    // What is relayed once more has its place from the relay.
+    const waiting = queue.filter(({ sequence }) => !own.has(sequence));
+    stream.enqueue(await mendChain(round, name, waiting, recorded, relayed, own));
+  }
+  for (const [name, waiting] of round.waitingElsewhere) {
+    const recorded = streamProgress(round.writer.written, name);
+    const { sequence } = round.elsewhere(name);
+    const progress = { ...recorded, sequence: Math.max(recorded.sequence, sequence) };
+    await mendChain(round, name, waiting, progress, relayed, targeted.get(name) ?? none);
+  }
 }
 
 /** Before an entity goes, the progress has to tell of its event where no other deployment would find it. */
@@ -73,8 +111,7 @@ async function recordRelayed(
   queues: ReadonlyMap<RelayStream, readonly QueuedEvent[]>,
   last: number,
 ): Promise<void> {
-  const isFresh = [...queues.keys()].some(({ name }) => knownStream(round.writer.written, name) === undefined);
-  if (!isFresh && routed.every(({ targets }) => targets.length > 0)) return;
+  if (routed.every(({ targets }) => targets.length > 0)) return;
   await round.recordRelayed(new Map([...queues].map(([{ name }, queued]) => [name, queued.at(-1)?.sequence ?? 0])), last);
 }
 

@@ -53,6 +53,8 @@ export interface RoundInput {
   readonly holderDied: boolean;
   /** What operators have paused (F5), as of not long ago. A round may take longer than that. Undefined: unknown, so nothing may start. */
   readonly pauses: () => Promise<readonly Pause[] | undefined>;
+  /** The same, as of now. */
+  readonly freshPauses: () => Promise<readonly Pause[] | undefined>;
   /** Pokes from wake-ups of the same order within the process. */
   readonly wakeable: Wakeable;
 }
@@ -73,7 +75,7 @@ export type HeadContext = Pick<
   | "retryDelayMs"
   | "recheckDelayMs"
 > &
-  Pick<RoundInput, "orderId" | "order" | "lease" | "mayStart" | "stop" | "pauses">;
+  Pick<RoundInput, "orderId" | "order" | "lease" | "mayStart" | "stop" | "pauses" | "freshPauses">;
 
 export interface RoundOutcome {
   readonly handled: number;

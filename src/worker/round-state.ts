@@ -4,6 +4,7 @@
  */
 import type { OrderKey } from "../core/order-id.ts";
 import { decodeProgress, MAX_SUBSCRIPTIONS, streamProgress, type Progress, type StreamProgress } from "../core/progress.ts";
+import type { QueuedEvent } from "../core/stream.ts";
 import { workerMetrics } from "../system/metrics.ts";
 import { Archiver } from "./archiver.ts";
 import { OrderStream } from "./order-stream.ts";
@@ -28,6 +29,7 @@ export class RoundState {
   readonly archiver: Archiver;
   readonly writer: ProgressWriter;
   readonly #elsewhere = new Map<string, StreamProgress>();
+  readonly #waitingElsewhere = new Map<string, readonly QueuedEvent[]>();
   #seen: number;
   #stopped: OrderStop | undefined;
   readonly #problems = new Set<string>();
@@ -73,6 +75,16 @@ export class RoundState {
   /** By backlog and relay step: how a stream stands that is not deployed here. */
   keepElsewhere(name: string, progress: StreamProgress): void {
     this.#elsewhere.set(name, progress);
+  }
+
+  /** By the backlog: what waits in a stream that is not deployed here. */
+  waitsElsewhere(name: string, events: readonly QueuedEvent[]): void {
+    this.#waitingElsewhere.set(name, events);
+  }
+
+  /** What the listing found, per stream that is not deployed here. */
+  get waitingElsewhere(): ReadonlyMap<string, readonly QueuedEvent[]> {
+    return this.#waitingElsewhere;
   }
 
   /** What is known of a stream that is not deployed here. */
@@ -154,6 +166,15 @@ export class RoundState {
   /** The streams as they stand, while it is not known yet what else is pending. */
   recordStreams(): Promise<void> {
     return this.writer.update((progress) => ({ ...progress, streams: this.#streamProgress(progress) }));
+  }
+
+  /**
+   * By the relay step, before event blobs are written: a relay that ends in the middle may leave some of a stream that no other deployment
+   * would look for.
+   */
+  recordNames(names: readonly string[]): Promise<void> {
+    const streams = new Map(names.map((name) => [name, 0]));
+    return this.writer.update((progress) => ({ ...progress, streams: this.#streamProgress(progress, streams) }));
   }
 
   /**

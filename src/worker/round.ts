@@ -4,8 +4,8 @@
  *
  * Who writes what: RoundState has the order's place and why it stands, OrderStream one stream's queue and why it stands; each is changed by
  * its own methods alone, which name their callers. The ProgressWriter alone writes the lease blob; the Archiver alone writes the archive and
- * deletes finished event blobs; event-blobs.ts creates event blobs, save-state.ts writes their metadata, dead-head.ts the index of dead
- * letters.
+ * deletes finished event blobs; event-blobs.ts creates event blobs, save-state.ts and mend-chain.ts write their metadata, dead-head.ts the index
+ * of dead letters.
  */
 import { isOutboxError } from "../core/errors.ts";
 import { knownStream } from "../core/progress.ts";

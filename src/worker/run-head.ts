@@ -96,8 +96,12 @@ class HeadRun {
    * waits in quarantine and for a slot above all, and right before a start.
    */
   async #hindrance(queued: QueuedEvent): Promise<HeadEnd | undefined> {
-    const { pauses, orderId, mayStart, retryDelayMs } = this.#context;
-    const known = await pauses();
+    const { pauses, freshPauses, orderId, mayStart, retryDelayMs } = this.#context;
+    const isStopped = (all: readonly Pause[] | undefined): boolean =>
+      all !== undefined && isPaused(all, this.#subscription.name, orderId) !== undefined;
+    let known = await pauses();
+    // It may have ended since; then nobody would look at this order again before the sweep does.
+    if (isStopped(known)) known = await freshPauses();
     if (!mayStart()) return stands(queued, 0);
     if (known === undefined) return stands(queued, retryDelayMs, "it can't be told what is paused, as the table does not answer");
     const pause = isPaused(known, this.#subscription.name, orderId);

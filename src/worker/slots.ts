@@ -3,7 +3,8 @@
  *
  * An order that finds no slot gives its place in the host back at once and stands in line. A slot that becomes free is offered to the first in
  * line, who is woken: by a poke if its round still runs here, else by a wake-up (W7). For a short time nobody else gets that slot. One who does
- * not come in time leaves the line (another process may have received the wake-up): it keeps a hidden wake-up of its own in any case.
+ * not come in time leaves the line (another process may have received the wake-up), and the slot is offered to the next: it keeps a hidden
+ * wake-up of its own in any case.
  *
  * An order keeps its slot from one event to the next for {@link SLICE_MS}, then the next in line gets it: neither does each short handler cost
  * a round, nor does one order with a long backlog keep the others waiting.
@@ -34,8 +35,8 @@ interface Waiter {
   /** How often it has come in vain. */
   tries: number;
   offered: AbortController;
-  /** Until when a slot is kept for it, by the monotonic clock; undefined: none is. */
-  keptUntil: number | undefined;
+  /** Of the slot that is kept for it; aborts when it is taken or given up. Undefined: none is kept. */
+  offer: AbortController | undefined;
 }
 
 interface Line {
@@ -57,6 +58,7 @@ const MAX_WAITERS = 10_000;
 export class Slots {
   readonly #context: SlotsContext;
   readonly #lines = new Map<string, Line>();
+  #stopped = false;
 
   constructor(context: SlotsContext) {
     this.#context = context;
@@ -73,15 +75,15 @@ export class Slots {
       if (now - since < SLICE_MS || line.waiters.size === 0) return undefined;
       await this.leave(subscription, orderId);
     }
-    if (line.holders.size + this.#kept(line, orderId) < limit) {
+    if (line.holders.size + kept(line, orderId) < limit) {
       line.holders.set(orderId, now);
-      line.waiters.delete(orderId);
+      remove(line, orderId);
       return undefined;
     }
-    const waiter = line.waiters.get(orderId) ?? { tries: 0, offered: new AbortController(), keptUntil: undefined };
+    const waiter = line.waiters.get(orderId) ?? { tries: 0, offered: new AbortController(), offer: undefined };
     waiter.tries += 1;
     if (waiter.offered.signal.aborted) waiter.offered = new AbortController();
-    waiter.keptUntil = undefined;
+    endOffer(waiter);
     if (line.waiters.size < MAX_WAITERS) line.waiters.set(orderId, waiter);
     return { slots: limit, retryInMs: jitteredBackoff(LOOK_AGAIN, waiter.tries, this.#context.random), freed: waiter.offered.signal };
   }
@@ -91,24 +93,38 @@ export class Slots {
     const line = this.#lines.get(subscription);
     const limit = this.#context.limit(subscription);
     if (line === undefined || !line.holders.delete(orderId) || limit === undefined) return;
+    await this.#offer(line, limit);
+  }
+
+  /** Ends the timers of all offers: what is not taken yet is passed on no more. No handler starts here any longer. */
+  stop(): void {
+    this.#stopped = true;
+    for (const { waiters } of this.#lines.values()) for (const waiter of waiters.values()) endOffer(waiter);
+  }
+
+  /** Offers each free slot to the first in line who has no offer yet. */
+  async #offer(line: Line, limit: number): Promise<void> {
     for (const [waiting, waiter] of line.waiters) {
-      if (line.holders.size + this.#kept(line) >= limit) return;
-      if (waiter.keptUntil !== undefined) {
-        if (waiter.keptUntil <= this.#context.clock.monotonic()) line.waiters.delete(waiting);
-        continue;
-      }
-      waiter.keptUntil = this.#context.clock.monotonic() + OFFER_MS;
+      if (line.holders.size + kept(line) >= limit) return;
+      if (waiter.offer !== undefined) continue;
+      const offer = new AbortController();
+      waiter.offer = offer;
       waiter.offered.abort();
-      if (!(await this.#context.wake(waiting))) line.waiters.delete(waiting);
+      // Never rejects, and ends with its offer.
+      if (!this.#stopped) void this.#passOn(line, limit, waiting, offer.signal);
+      if (!(await this.#context.wake(waiting)) && waiter.offer === offer) remove(line, waiting);
     }
   }
 
-  /** How many free slots are kept for orders other than this one. */
-  #kept({ waiters }: Line, orderId?: OrderId): number {
-    const now = this.#context.clock.monotonic();
-    let kept = 0;
-    for (const [waiting, { keptUntil }] of waiters) if (waiting !== orderId && keptUntil !== undefined && keptUntil > now) kept += 1;
-    return kept;
+  /** An offer that is not taken in time goes to the next in line. */
+  async #passOn(line: Line, limit: number, waiting: OrderId, ended: AbortSignal): Promise<void> {
+    try {
+      await this.#context.clock.sleep(OFFER_MS, ended);
+    } catch {
+      return;
+    }
+    remove(line, waiting);
+    await this.#offer(line, limit);
   }
 
   #line(subscription: string): Line {
@@ -119,4 +135,22 @@ export class Slots {
     }
     return line;
   }
+}
+
+/** How many free slots are kept for orders other than this one. */
+function kept({ waiters }: Line, orderId?: OrderId): number {
+  let count = 0;
+  for (const [waiting, { offer }] of waiters) if (waiting !== orderId && offer !== undefined) count += 1;
+  return count;
+}
+
+function endOffer(waiter: Waiter): void {
+  waiter.offer?.abort();
+  waiter.offer = undefined;
+}
+
+function remove(line: Line, orderId: OrderId): void {
+  const waiter = line.waiters.get(orderId);
+  if (waiter !== undefined) endOffer(waiter);
+  line.waiters.delete(orderId);
 }

@@ -20,6 +20,14 @@ export interface SwitchOffContext {
   readonly pauses: PauseCache;
 }
 
+/** `unanswered`: why it is not known whether there is a pause. */
+type Written = { readonly pause: Pause; readonly isMine: boolean } | { readonly unanswered: unknown };
+
+interface Stored {
+  readonly pause: Pause;
+  readonly call: unknown;
+}
+
 export class SwitchOff {
   readonly #context: SwitchOffContext;
   readonly #underWay = new Map<string, Promise<Pause>>();
@@ -32,7 +40,8 @@ export class SwitchOff {
    * Resolves to the pause that stands from now on; this process starts nothing of the subscription any more, others within 15 s. However
    * many orders find out at the same time, it is written once.
    *
-   * @throws what storage throws: then nothing is paused
+   * @throws what storage throws: then nothing is paused, or, where an answer was lost and the table could not be asked again, it may be. The
+   *   audit log says `failed` or `unknown`; whoever tries again finds a pause that is there.
    */
   off(subscription: string, reason: string): Promise<Pause> {
     const known = this.#underWay.get(subscription);
@@ -49,7 +58,7 @@ export class SwitchOff {
     return pause;
   }
 
-  async #stored(subscription: string): Promise<{ readonly pause: Pause; readonly call: unknown } | undefined> {
+  async #stored(subscription: string): Promise<Stored | undefined> {
     const rowKey = pauseRow(subscription, undefined);
     const row = await this.#context.storage.orders.readEntity(CONTROL_PARTITION, rowKey);
     const pause = row && decodePause(rowKey, row.properties);
@@ -70,12 +79,16 @@ export class SwitchOff {
           error: describeError(error),
         }),
       );
-    let written: { readonly pause: Pause; readonly isMine: boolean };
+    let written: Written;
     try {
       written = await this.#insert(wanted);
     } catch (error) {
       await conclude(`failed: ${describeError(error)}`);
       throw error;
+    }
+    if ("unanswered" in written) {
+      await conclude(`unknown: ${describeError(written.unanswered)}`);
+      throw written.unanswered;
     }
     if (written.isMine)
       logger.warn("a subscription is gone and was paused; `ordered-outbox resume` lets it go on", { subscription, reason });
@@ -84,7 +97,7 @@ export class SwitchOff {
   }
 
   /** Never over a pause that an operator, or another worker, has made in the meantime: that one stands. */
-  async #insert(wanted: Pause): Promise<{ readonly pause: Pause; readonly isMine: boolean }> {
+  async #insert(wanted: Pause): Promise<Written> {
     const { storage, clock, random } = this.#context;
     const { subscription, actor, reason, at } = wanted;
     const call = nextEventId(undefined, clock.now(), random);
@@ -94,7 +107,12 @@ export class SwitchOff {
     } catch (error) {
       if (!isOutboxError(error, "already-exists", "unavailable", "timeout")) throw error;
       // A request that the client repeated is refused by itself, and one without an answer may be in force: was it mine?
-      const stored = await this.#stored(subscription).catch(() => undefined);
+      let stored: Stored | undefined;
+      try {
+        stored = await this.#stored(subscription);
+      } catch {
+        return { unanswered: error };
+      }
       if (stored === undefined) throw error;
       return { pause: stored.pause, isMine: stored.call === call };
     }

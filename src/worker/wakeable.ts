@@ -1,9 +1,16 @@
 /** Pokes for a running round: "there may be something new". Many pokes count as one, none is lost. */
 export class Wakeable {
   #poked = false;
+  #pokes = 0;
   #waiting: (() => void) | undefined;
 
+  /** How many there were by now. */
+  get pokes(): number {
+    return this.#pokes;
+  }
+
   poke(): void {
+    this.#pokes += 1;
     this.#poked = true;
     this.#waiting?.();
   }

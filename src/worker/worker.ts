@@ -119,9 +119,10 @@ export function createWorker(options: WorkerOptions): Worker {
       const { lease, blob } = taken;
       const holderDied = !letGo.delete(order) && blob.state === "abandoned";
       const pauses = (): Promise<readonly Pause[] | undefined> => pauseCache.current();
+      const freshPauses = (): Promise<readonly Pause[] | undefined> => pauseCache.fresh();
       // Asked for now, so that the first event need not wait for it. Never rejects.
       void pauses();
-      const outcome = await underLease({ orderId, order, lease, blob, holderDied, mayStart, stop, wakeable, pauses });
+      const outcome = await underLease({ orderId, order, lease, blob, holderDied, mayStart, stop, wakeable, pauses, freshPauses });
       handled += outcome.handled;
       for (const problem of outcome.problems) problems.add(problem);
       if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
@@ -205,6 +206,7 @@ export function createWorker(options: WorkerOptions): Worker {
     },
     stopStarting() {
       stopping = true;
+      slots.stop();
     },
   };
 }

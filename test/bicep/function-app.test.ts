@@ -71,6 +71,12 @@ describe.skipIf(NO_CLI)(`the function app${WHY_SKIPPED}`, () => {
     expect(properties.functionAppConfig.deployment.storage.value).toContain("'app-package'");
   });
 
+  test("has instances that the rounds of host.json fit into", async () => {
+    expect(template.parameters["instanceMemoryMB"]).toMatchObject({ allowedValues: [2048, 4096], defaultValue: 2048 });
+    const dev = theOnly(await deployedBy("env/dev.bicepparam"), "Microsoft.Web/sites").properties.functionAppConfig;
+    expect(dev.scaleAndConcurrency.instanceMemoryMB).toBe(2048);
+  });
+
   test("always-ready instances are for a function that the code has", () => {
     const registered = functionSources().flatMap((text) => [...text.matchAll(/\bapp\.storageQueue\("([^"]+)"/g)].map((match) => match[1]));
     expect(registered).toContain("wakeUps");
@@ -143,14 +149,14 @@ describe.skipIf(NO_CLI)(`the function app${WHY_SKIPPED}`, () => {
     const compiled = JSON.stringify(template);
     expect(compiled).not.toMatch(/list[A-Z]\w*\(|AccountKey=|StorageAccountConnectionString|'AzureWebJobsStorage'/);
     expect(Object.keys(template.outputs)).toEqual([
-      "FUNCTION_APP_NAME",
-      "FUNCTION_APP_URL",
-      "ORDERED_OUTBOX_ACCOUNT",
-      "STORAGE_ENDPOINTS",
-      "STORAGE_NAMES",
-      "STORAGE_ACCOUNT_ID",
-      "WORKER_PRINCIPAL_ID",
-      "NETWORK_ID",
+      "functionAppName",
+      "functionAppUrl",
+      "storageAccountName",
+      "storageEndpoints",
+      "storageNames",
+      "storageAccountId",
+      "workerPrincipalId",
+      "networkId",
     ]);
   });
 });

@@ -24,8 +24,7 @@ export const READER_GRANTS: readonly Grant[] = sorted(
 
 export const OPERATOR_GRANTS: readonly Grant[] = sorted(
   ...ALL_CONTAINERS.map((container): Grant => `Storage Blob Data Contributor on containers/${container}`),
-  `Storage Queue Data Message Sender on queues/${WAKE_UP_QUEUE}`,
-  `Storage Queue Data Reader on queues/${WAKE_UP_QUEUE}`,
+  `Storage Queue Data Contributor on queues/${WAKE_UP_QUEUE}`,
   `Storage Queue Data Reader on queues/${POISON_QUEUE}`,
   `Storage Table Data Contributor on tables/${ORDERS_TABLE}`,
 );

@@ -19,6 +19,7 @@ import { readStatus } from "../../src/operations/status.ts";
 import { unlockOrder } from "../../src/operations/unlock.ts";
 import { verifyAll, verifyOrder } from "../../src/operations/verify.ts";
 import { createCleaner } from "../../src/operations/cleanup.ts";
+import { replay } from "../../src/operations/replay.ts";
 import { createReconciler } from "../../src/operations/reconcile.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
@@ -208,10 +209,13 @@ describe("an operator", () => {
       etag: (await worker.leases.read(orderKey("o-4")))!.etag,
     });
     expect(await unlockOrder(context(storage), dead, OPERATOR)).toMatchObject({ outcome: "broken" });
+    const target = { orderId: ORDER, subscription: "notify", from: 1, to: 1 };
+    expect(await replay(context(storage), target, OPERATOR)).toMatchObject({ events: 1 });
     await createSweeper({ storage }).sweep();
     await createReconciler({ storage }).reconcile();
     await createCleaner({ storage }).clean();
     expectGranted(needs, OPERATOR_GRANTS);
-    expect(needs.byResource().get(`queues/${WAKE_UP_QUEUE}`)).toEqual(["queues add"]);
+    // A replay's wake-up is sent hidden and then made visible.
+    expect(needs.byResource().get(`queues/${WAKE_UP_QUEUE}`)?.toSorted()).toEqual(["queues add", "queues update"]);
   });
 });

@@ -117,6 +117,10 @@ test("a replay of a range, its dry run, and what is refused", async () => {
     status: 2,
     stderr: expect.stringContaining("mail, audit"),
   });
+  expect(await cli("backfill", "--subscription", "audi", "--workflow", FIXTURE, ...REASON)).toMatchObject({
+    status: 2,
+    stderr: expect.stringMatching(/audi: the module .* does not have it; its subscriptions: mail, audit; .*deploy it on all workers first/),
+  });
   for (const wrong of [
     ["--order", "order-99", "--subscription", "mail"],
     ["--order", "order-2", "--subscription", "mial"],

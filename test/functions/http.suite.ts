@@ -112,6 +112,22 @@ export function httpSuite(appOf: () => UnpackedApp): void {
       expect(proxy.writes()).toEqual([]);
     });
 
+    test("GET orders tells the orders of each state, and whether these are all", async () => {
+      const blocked = await blockedOrder("blocked");
+      await commit("unrelayed", "order.purchased");
+      for (const [state, orderId] of [
+        ["blocked", blocked],
+        ["unrelayed", "unrelayed"],
+      ]) {
+        const { status, body } = await call(`orders?state=${state}`);
+        expect(status).toBe(200);
+        const listed = expect.objectContaining({ orderId, backlog: 1, head: expect.objectContaining({ state }) });
+        expect(body).toEqual({ orders: expect.arrayContaining([listed]), complete: true });
+      }
+      const { status, body } = await call("orders?state=missing");
+      expect([status, body]).toEqual([200, { orders: [], complete: true }]);
+    });
+
     test.each(STRANGE_IDS.flatMap((id) => READS_OF_ORDER.map((path) => [path, id])))("GET %s of order %j", async (path, id) => {
       const { status, body } = await call(`${path}?order=${encodeURIComponent(id)}`);
       expect(status).toBe(200);

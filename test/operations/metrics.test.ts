@@ -8,13 +8,14 @@ import {
   type MetricData,
 } from "@opentelemetry/sdk-metrics";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { createReconciler } from "../../src/operations/reconcile.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
 import { METRICS, recordStorageCall, workerMetrics, type MetricName } from "../../src/system/metrics.ts";
 import { connectTestStorage } from "../support/azurite-storage.ts";
 import { OutboxError } from "../../src/core/errors.ts";
 import { silentLogger } from "../../src/core/logger.ts";
 import { eventTimeMs } from "../../src/core/event-time.ts";
-import { eventId, failure } from "../contract/harness.ts";
+import { eventId, failure, transaction } from "../contract/harness.ts";
 import { blobName, putPending } from "./maintenance-support.ts";
 import { key, Scene } from "../worker/round-support.ts";
 import { sweepScene } from "./sweep-support.ts";
@@ -149,6 +150,25 @@ describe("§7: what the sweep reports", () => {
   });
 });
 
+describe("what the reconcile reports", () => {
+  it("C4: the age of the oldest event that nobody relayed, also while the queue is down, and 0 when there is none any more", async () => {
+    const { clock, storage } = sweepScene();
+    const reconciler = createReconciler({ storage, clock });
+    await storage.orders.commit(transaction(key("o-2")));
+    await clock.advance(301_500);
+    await storage.orders.commit(transaction(key("o-1")));
+    storage.onCall = ({ port }) => {
+      if (port === "wakeUps") throw new OutboxError("unavailable", "the queue is down");
+    };
+    await failure(reconciler.reconcile(), "unavailable");
+    expect(await valuesOf("outbox_unrelayed_oldest_age")).toEqual({ "{}": 301.5 });
+    storage.onCall = undefined;
+    for (const order of ["o-1", "o-2"]) await storage.orders.deleteOutbox(key(order), [eventId(1)]);
+    await reconciler.reconcile();
+    expect(await valuesOf("outbox_unrelayed_oldest_age")).toEqual({ "{}": 0 });
+  });
+});
+
 describe("METRICS", () => {
   it("§8: every storage call is counted with its service, operation and price class", async () => {
     const storage = await connectTestStorage({ onCall: recordStorageCall });
@@ -163,6 +183,7 @@ describe("METRICS", () => {
     const { storage, sweeper } = sweepScene();
     await putPending(storage, "o-1");
     await sweeper.sweep();
+    await createReconciler({ storage }).reconcile();
     workerMetrics.attemptEnded({ subscription: "mail", type: "t", outcome: "handled", durationMs: 1 });
     workerMetrics.attemptEnded({ subscription: "mail", type: "t", outcome: "failed", durationMs: 1 });
     workerMetrics.eventDied({ subscription: "mail" });

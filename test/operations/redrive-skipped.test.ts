@@ -88,7 +88,7 @@ describe("redrive of a skipped dead letter", () => {
       lost = true;
       return "lose-response";
     };
-    await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    await scene.until(decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true }));
     await round();
     expect(scene.log).toEqual(["erp E1"]);
   });
@@ -171,7 +171,7 @@ describe("redrive of a skipped dead letter", () => {
         if (down && ++calls >= dieAt) throw new OutboxError("unavailable", "gone");
       };
       const redrive = (): ReturnType<typeof decideMany> => decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
-      await redrive().catch(() => undefined);
+      await scene.until(redrive().catch(() => undefined));
       const died = calls >= dieAt;
       down = false;
       // No letter left: then the wake-up is on its way.
@@ -239,10 +239,38 @@ describe("a redrive that came to nothing", () => {
     if (method === "commit") throw new OutboxError("precondition-failed", "another writer was faster");
   };
 
+  test("between two tries it waits, longer each time; told to stop, it does not try again", async () => {
+    const { scene } = await skipped();
+    const tries: number[] = [];
+    scene.storage.onCall = (call) => {
+      if (call.method === "commit") tries.push(scene.clock.monotonic());
+      changing(call);
+    };
+    const stop = new AbortController();
+    const context = { storage: scene.storage, clock: scene.clock, random: () => 0.5, signal: stop.signal };
+    const redrive = decideOrder(context, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    const ended = redrive.then(
+      (results) => results[0]?.message,
+      (error: unknown) => String(error),
+    );
+    const began = scene.clock.monotonic();
+    await scene.clock.advance(40);
+    expect(tries.map((at) => at - began)).toEqual([0, 5, 15, 35]);
+    stop.abort();
+    expect(await ended).toMatch(/redrive of event .* of order o-1 was stopped/);
+    expect(scene.clock.pending()).toBe(0);
+    expect(tries).toHaveLength(4);
+    // Repeated, it goes on.
+    scene.storage.onCall = undefined;
+    expect(await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true })).toMatchObject([
+      { outcome: "recorded" },
+    ]);
+  });
+
   test("F4: its letter can be discarded, and the archive tells who did", async () => {
     const { scene, round } = await skipped();
     scene.storage.onCall = changing;
-    const failed = await decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true });
+    const failed = await scene.until(decideOrder(scene, "redrive", { orderId: ORDER }, OPERATOR, { outOfOrder: true }));
     expect(failed).toMatchObject([{ outcome: "failed", message: expect.stringMatching(/^conflict: /) }]);
     scene.storage.onCall = undefined;
     expect(await decideOrder(scene, "discard", { orderId: ORDER }, BOB)).toMatchObject([{ outcome: "dismissed" }]);
@@ -275,13 +303,15 @@ describe("a redrive that came to nothing", () => {
         const discarding = discard();
         await settle();
         arrives.resolve();
-        expect(await redrive).toMatchObject([{ outcome: "recorded" }]);
+        expect(await scene.until(redrive)).toMatchObject([{ outcome: "recorded" }]);
         inserted.resolve();
         expect(await discarding).toBe("already-decided");
       } else {
         expect(await discard()).toBe("dismissed");
         arrives.resolve();
-        expect(await redrive).toMatchObject([{ outcome: "finished", message: expect.stringContaining("bob took it off the list") }]);
+        expect(await scene.until(redrive)).toMatchObject([
+          { outcome: "finished", message: expect.stringContaining("bob took it off the list") },
+        ]);
       }
       await round();
       expect(scene.log).toEqual(first === "redrive" ? ["erp E1"] : []);
@@ -293,7 +323,7 @@ describe("a redrive that came to nothing", () => {
       for (let at = 1; ; at++) {
         const { scene, round } = await skipped();
         scene.storage.onCall = changing;
-        await decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true });
+        await scene.until(decideMany(scene, "redrive", {}, OPERATOR, { outOfOrder: true }));
         scene.storage.onCall = undefined;
         const { storage, calls } = mortal(scene.storage, at, fate, new OutboxError("unavailable", "gone"));
         void decideMany({ storage, clock: scene.clock }, "discard", {}, BOB).catch(() => undefined);

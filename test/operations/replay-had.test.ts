@@ -25,5 +25,15 @@ test.each([
   ["retention has removed the stream, and this came later", 10, own(), at(9), "never"],
   ["it waits for it, by what the progress says", 10, own(), at(9, 10), "unknown"],
 ] as const)("%s", (_name, sequence, events, progress, expected) => {
-  expect(hadItself(sequence, events, progress)).toBe(expected);
+  expect(hadItself(sequence, events, progress, () => false)).toBe(expected);
+});
+
+test.each([
+  ["W1: its successor is relayed before what is under way", 3, own([5, 4]), NEW_STREAM, "never", [4]],
+  ["W1: behind what it has finished", 5, own([8, 7]), at(4), "never", [7]],
+  ["W1: what was under way is finished by now", 3, own([5, 4]), at(5), "moving", [4, 5]],
+  ["W1: what was under way came and went after the stream was read", 3, own(), at(5), "moving", [4, 5]],
+  ["W1: retention has removed the beginning, and something is under way", 3, own([12, 11]), at(9), "unknown", [11]],
+] as const)("%s", (_name, sequence, events, progress, expected, underWay: readonly number[]) => {
+  expect(hadItself(sequence, events, progress, (each) => underWay.includes(each))).toBe(expected);
 });

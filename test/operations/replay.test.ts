@@ -1,6 +1,7 @@
 /** F9: a range of archived events of an order runs again for one subscription, exactly once a run. */
 import { describe, expect, test } from "vitest";
 import { rawJson } from "../../src/core/json.ts";
+import { OutboxError } from "../../src/core/errors.ts";
 import { MAX_INLINE_EVENT_UNITS } from "../../src/core/limits.ts";
 import { PermanentError } from "../../src/core/retry.ts";
 import { createCleaner } from "../../src/operations/cleanup.ts";
@@ -155,8 +156,48 @@ describe("replay", () => {
     const [name, { bytes, metadata }] = scene.storage.blobEntries("archive")[2]!;
     scene.storage.putBlob("archive", name, bytes, { ...metadata, outcome: "discarded" });
     const result = await run(scene);
-    expect(result).toMatchObject({ outcome: "done", events: 2, skipped: { "dead-lettered": 1, unfinished: 2 } });
+    expect(result).toMatchObject({ outcome: "left", events: 2, left: 1, skipped: { "dead-lettered": 1, unfinished: 2 } });
     expect(result.details).toMatchObject([{ firstSequence: 1, lastSequence: 3 }]);
+  });
+
+  test("G2: a run that met unfinished events stays open, and the same command replays them once they are finished", async () => {
+    const scene = new Scene();
+    const down = { on: true };
+    scene.onHandle = (entry) => {
+      if (entry === "audit E2" && down.on) throw new Error("not yet");
+    };
+    const audit = scene.subscription("audit");
+    await scene.commit("o-1", [1, 2, 3]);
+    await scene.until(scene.worker([audit]).handle("o-1"));
+    for (let again = 0; again < 2; again++) {
+      expect(await run(scene, { from: 2, to: 3 })).toMatchObject({ outcome: "left", events: 0, left: 1, skipped: { unfinished: 2 } });
+    }
+    down.on = false;
+    await live(scene, scene.worker([audit]), 600_000);
+    scene.log.length = 0;
+    expect(await run(scene, { from: 2, to: 3 })).toMatchObject({ outcome: "done", events: 2, left: 0, skipped: {} });
+    expect(await run(scene, { from: 2, to: 3 })).toMatchObject({ outcome: "done-before" });
+    await live(scene, scene.worker([audit]), 0);
+    expect(scene.log).toEqual(["audit E2", "audit E3"]);
+  });
+
+  test.each([
+    ["hide", "shows by itself within 60 s"],
+    ["send", "reconcile will find the order"],
+  ])("C4: a wake-up that fails at %s is told as what it is", async (failing, text) => {
+    const scene = await handled([1]);
+    const warnings: string[] = [];
+    const note = (): void => undefined;
+    const logger = { debug: note, info: note, error: note, warn: (message: string) => void warnings.push(message) };
+    scene.storage.onCall = ({ method }) => {
+      if (method === failing) throw new OutboxError("unavailable", "the queue is down");
+    };
+    expect(await run({ storage: scene.storage, clock: scene.clock, logger })).toMatchObject({ outcome: "done", events: 1 });
+    expect(new Set(warnings)).toEqual(new Set([expect.stringContaining(text)]));
+    scene.storage.onCall = undefined;
+    if (failing === "send") return;
+    await live(scene, scene.worker([scene.subscription("audit"), scene.subscription("mail")]), 61_000);
+    expect(scene.log).toEqual(["audit E1"]);
   });
 
   test("with the filter, events that the subscription never had run too, those of others' archives and unwanted ones", async () => {
@@ -269,6 +310,25 @@ describe("exactly once", () => {
     }
   });
 
+  test("between two tries it waits, longer each time; told to stop, it does not try again", async () => {
+    const scene = await handled([1]);
+    const tries: number[] = [];
+    scene.storage.onCall = ({ method }) => {
+      if (method !== "commit") return;
+      tries.push(scene.clock.monotonic());
+      throw new OutboxError("precondition-failed", "another writer was faster");
+    };
+    const stop = new AbortController();
+    const stopped = run({ storage: scene.storage, clock: scene.clock, random: () => 0.5, signal: stop.signal });
+    const began = scene.clock.monotonic();
+    await scene.clock.advance(40);
+    expect(tries.map((at) => at - began)).toEqual([0, 5, 15, 35]);
+    stop.abort();
+    expect(await stopped).toMatchObject({ events: 0 });
+    expect(scene.clock.pending()).toBe(0);
+    expect(tries).toHaveLength(4);
+  });
+
   test("H10: two operators at once, and producers in between", async () => {
     const numbers = Array.from({ length: 120 }, (_, index) => index + 1);
     const scene = await handled(numbers);
@@ -277,7 +337,7 @@ describe("exactly once", () => {
       const { outbox } = method === "commit" ? (args[0] as { outbox: readonly unknown[] }) : { outbox: [] };
       if (outbox.length > 1 && ++commits === 1) await scene.commit("o-1", [999]);
     };
-    const both = await Promise.all([run(scene), run(scene)]);
+    const both = await scene.until(Promise.all([run(scene), run(scene)]));
     expect(both.map(({ outcome }) => outcome)).toEqual(["done", "done"]);
     expect(both.reduce((sum, { events }) => sum + events, 0)).toBe(120);
     await round(scene);

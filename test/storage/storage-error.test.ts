@@ -70,6 +70,7 @@ describe("storageError", () => {
     "EAI_AGAIN",
     "ETIMEDOUT",
     "REQUEST_SEND_ERROR",
+    "PARSE_ERROR",
     "ERR_SSL_WRONG_VERSION_NUMBER",
   ];
   it.each(network)("no answer, %s, is unavailable", (code) => {

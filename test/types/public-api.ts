@@ -10,6 +10,7 @@ import {
   decideMany,
   decideOrder,
   defineSubscription,
+  defineWebhook,
   defineWorkflow,
   explain,
   listDeadLetters,
@@ -44,6 +45,7 @@ import {
   type RetryPolicy,
   type Schedule,
   type Status,
+  type WebhookOptions,
   type Worker,
 } from "../../src/index.ts";
 
@@ -169,6 +171,12 @@ defineSubscription(tracking, { name: "other", when: ({ type }) => type, handle: 
 defineSubscription(tracking, { name: "other", retryByType: { "shipment.delivered": { retries: 3 } }, handle: () => {} });
 // @ts-expect-error retries of a type that the filter leaves out
 defineSubscription(tracking, { name: "other", events: ["shipment.returned"], retryByType: { "shipment.delivered": {} }, handle: () => {} });
+const receiver: WebhookOptions = { url: "https://partner.example/hooks", secret: "whsec_" };
+export const hooks = [
+  defineWebhook(tracking, { ...receiver, name: "all", retryByType: { "shipment.delivered": { longRetries: 3 } } }),
+  // @ts-expect-error retries of a type that the filter leaves out
+  defineWebhook(tracking, { ...receiver, name: "some", events: ["shipment.returned"], retryByType: { "shipment.delivered": {} } }),
+];
 // @ts-expect-error a number, not a text
 defineSubscription(tracking, { name: "other", concurrency: "4", handle: () => {} });
 // @ts-expect-error the data of the one event type that comes

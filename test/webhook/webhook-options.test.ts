@@ -113,6 +113,16 @@ describe("webhooksFromSettings", () => {
     );
   });
 
+  test("an empty setting counts as missing: it is the default, or a webhook that was taken out", () => {
+    const suffixes = ["_SECRET_OLD", "_EVENTS", "_TIMEOUT_MS", "_CLIENT_ERRORS", "_CONCURRENCY", "_ON_DEAD", "_MAX_RESPONSE_BYTES"];
+    const flags = ["_ALLOW_PRIVATE_ADDRESSES", "_ALLOW_HTTP"];
+    const empty = Object.fromEntries([...suffixes, ...flags].map((suffix) => [setting(suffix), ""]));
+    const [webhook, ...others] = webhooksFromSettings(workflow, { ...minimal, ...empty, ORDERED_OUTBOX_WEBHOOK_OLD_URL: "" });
+    expect(others).toEqual([]);
+    expect(webhook).toMatchObject({ name: "shop-mail", concurrency: undefined, retry: { onDead: "block", timeoutMs: 60_000 } });
+    expect(webhook!.wants(eventOf())).toBe(true);
+  });
+
   test("several, in the order of their names", () => {
     const other = { ORDERED_OUTBOX_WEBHOOK_ERP2_SECRET: SECRET, ORDERED_OUTBOX_WEBHOOK_ERP2_URL: good.url };
     const nested = { ORDERED_OUTBOX_WEBHOOK_A_SECRET_OLD_URL: good.url, ORDERED_OUTBOX_WEBHOOK_A_SECRET_OLD_SECRET: SECRET };
@@ -175,13 +185,14 @@ describe("webhooksFromSettings", () => {
       { [setting("_EVENTS")]: "shipped,lost" },
       `setting ${setting("_EVENTS")} holds "lost", which workflow shop does not declare: shipped, returned are`,
     ],
-    ["an empty list of events", { [setting("_EVENTS")]: "" }, `setting ${setting("_EVENTS")} holds ""`],
+    ["an empty URL", { [setting("_URL")]: "" }, `setting ${setting("_URL")} is missing`],
+    ["an empty secret", { [setting("_SECRET")]: "" }, `setting ${setting("_SECRET")} is missing`],
+    ["a list of events without any", { [setting("_EVENTS")]: "," }, `setting ${setting("_EVENTS")} holds ""`],
     ["a number", { [setting("_TIMEOUT_MS")]: "15s" }, `setting ${setting("_TIMEOUT_MS")} is "15s": a whole number from 1000`],
     ["a number in another notation", { [setting("_TIMEOUT_MS")]: "1e4" }, `setting ${setting("_TIMEOUT_MS")} is "1e4"`],
     ["a number out of bounds", { [setting("_MAX_RESPONSE_BYTES")]: "65537" }, `setting ${setting("_MAX_RESPONSE_BYTES")} is 65537`],
     ["a concurrency", { [setting("_CONCURRENCY")]: "0" }, `setting ${setting("_CONCURRENCY")} is 0`],
     ["a flag", { [setting("_ALLOW_PRIVATE_ADDRESSES")]: "yes" }, `setting ${setting("_ALLOW_PRIVATE_ADDRESSES")} is "yes": true or false`],
-    ["an empty flag", { [setting("_ALLOW_HTTP")]: "" }, `setting ${setting("_ALLOW_HTTP")} is "": true or false`],
     ["a policy", { [setting("_CLIENT_ERRORS")]: "no" }, `setting ${setting("_CLIENT_ERRORS")} is "no"`],
     ["another policy", { [setting("_ON_DEAD")]: "drop" }, `setting ${setting("_ON_DEAD")} is "drop": block or skip`],
   ])("refuses %s, by the setting's name", (_name, settings, expected) => {

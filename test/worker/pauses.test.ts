@@ -61,6 +61,21 @@ test("it takes effect within CONTROL_CACHE_MS, also in a round that is longer th
   expect(scene.log).toEqual(["audit E1", "audit E2"]);
 });
 
+test("what is committed right after the resume needs no sweep, although the worker has just seen the pause", async () => {
+  const scene = new Scene();
+  const worker = scene.worker();
+  await pause(contextOf(scene), AUDIT, ANN, { force: true });
+  await scene.commit("o-1", [1]);
+  await deliver(scene, worker);
+  expect(await resume(contextOf(scene), AUDIT, ANN)).toMatchObject({ outcome: "resumed", woken: 1 });
+  await scene.commit("o-2", [8]);
+  await deliver(scene, worker);
+  expect(scene.log).toEqual(["audit E8"]);
+  await live(scene, worker, CONTROL_CACHE_MS);
+  expect(scene.log).toEqual(["audit E8", "audit E1"]);
+  expect(scene.storage.messages()).toEqual([]);
+});
+
 test("the table is asked once in that time, by however many rounds", async () => {
   const scene = new Scene();
   const worker = scene.worker();

@@ -191,7 +191,7 @@ test("W4, C28: a blob that the relay finds there is suspect: its start is counte
   const scene = new Scene();
   await scene.commit("o-1", [1]);
   // The process dies between the event blob and the delete of the entity.
-  const dying = mortal(scene.storage, 6, "dies-after", new Error("unused"));
+  const dying = mortal(scene.storage, 7, "dies-after", new Error("unused"));
   void scene.worker(undefined, { storage: dying.storage }).handle("o-1");
   await settle();
   expect([scene.ids("events").length, scene.outboxRows().length]).toEqual([1, 1]);

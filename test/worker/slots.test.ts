@@ -100,6 +100,58 @@ describe("no free slot", () => {
     expect(scene.log).toEqual(["slow E1", "slow E3", "slow E2"]);
   });
 
+  /** o-1 has left, its slot was offered to o-2, which does not come; o-3 is the next in line. */
+  async function offeredInVain(): Promise<{ readonly worker: Worker; readonly wokenThird: () => number }> {
+    scene = new Scene();
+    takesMs(MINUTE);
+    const worker = scene.worker([slow(1)]);
+    for (const n of [1, 2, 3]) await scene.commit(`o-${n}`, [n]);
+    const first = worker.handle("o-1");
+    await settle();
+    await worker.handle("o-2");
+    await worker.handle("o-3");
+    const wakeUps = (): number => scene.storage.messages().filter(({ text }) => text === encodeWakeUp(oid("o-3"))).length;
+    const before = wakeUps();
+    await scene.until(first);
+    return { worker, wokenThird: () => wakeUps() - before };
+  }
+
+  test("an offer that nobody takes is passed on after 2 s, to each in line, and no timer is left when the line is empty", async () => {
+    const { worker, wokenThird } = await offeredInVain();
+    await scene.clock.advance(1_999);
+    expect(wokenThird()).toBe(0);
+    await scene.clock.advance(1);
+    expect(wokenThird()).toBe(1);
+    // It is kept for that one now, and for nobody else.
+    expect((await worker.handle("o-2")).status).toBe("left");
+    const third = worker.handle("o-3");
+    await settle();
+    expect(scene.log).toEqual(["slow E1", "slow E3"]);
+    await scene.until(third);
+    await scene.clock.advance(2_000);
+    expect(scene.clock.pending()).toBe(0);
+  });
+
+  test("an offer that is taken leaves no timer behind", async () => {
+    const { worker, wokenThird } = await offeredInVain();
+    expect(scene.clock.pending()).toBe(1);
+    const second = worker.handle("o-2");
+    await scene.until(second);
+    expect(wokenThird()).toBe(1);
+    await scene.until(worker.handle("o-3"));
+    expect(scene.log).toEqual(["slow E1", "slow E2", "slow E3"]);
+    expect(scene.clock.pending()).toBe(0);
+  });
+
+  test("a worker that stops ends the timer of an offer and passes nothing on", async () => {
+    const { worker, wokenThird } = await offeredInVain();
+    worker.stopStarting();
+    await settle();
+    expect(scene.clock.pending()).toBe(0);
+    await scene.clock.advance(10_000);
+    expect(wokenThird()).toBe(0);
+  });
+
   test("an order that looks again in vain waits longer each time, up to a minute", async () => {
     scene = new Scene();
     takesMs(3_600_000);

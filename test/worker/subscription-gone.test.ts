@@ -202,6 +202,28 @@ describe("the pause can't be written", () => {
     expect(pendingStates(scene, "erp")[0]?.attempts).toBe(1);
   });
 
+  test("its answer is lost and nobody can be asked: the audit log says unknown, and the next try finds it", async () => {
+    const scene = new Scene();
+    scene.onHandle = failWhile(new Set(["erp E1"]), gone);
+    await scene.commit("o-1", [1]);
+    const worker = both(scene);
+    let lost = false;
+    scene.storage.onCall = ({ method }) => {
+      if (method === "readEntity" && lost) throw new OutboxError("unavailable", "down");
+      if (method !== "insertEntity") return undefined;
+      lost = true;
+      return "lose-response";
+    };
+    await worker.handle("o-1");
+    scene.storage.onCall = undefined;
+    expect(audit(scene).map(({ outcome }) => outcome)).toEqual(["intended", expect.stringMatching(/^unknown: /)]);
+    expect(await listPauses(contextOf(scene))).toMatchObject([PAUSED]);
+    // This process does not know of it yet, so its retry runs; it then finds the pause, and writes no second one.
+    await live(scene, worker, 60_000);
+    expect(ran(scene, "erp")).toEqual(["erp E1", "erp E1"]);
+    expect(audit(scene)).toHaveLength(2);
+  });
+
   test("an audit record whose answer is lost is no reason", async () => {
     const scene = new Scene();
     scene.onHandle = failWhile(new Set(["erp E1"]), gone);
