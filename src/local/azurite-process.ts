@@ -5,6 +5,7 @@
 import { createRequire } from "node:module";
 import { totalmem } from "node:os";
 import { join } from "node:path";
+import { removeSingleDocumentsCheaply } from "./azurite-database.ts";
 import type { FromAzurite, ToAzurite } from "./messages.ts";
 import { connectToParent } from "./parent-channel.ts";
 
@@ -32,31 +33,6 @@ const LOOSE = false;
 const SKIP_API_VERSION_CHECK = true;
 const NO_TLS_NO_OAUTH = ["", "", "", undefined] as const;
 const DISABLE_PRODUCT_STYLE_URL = true;
-
-interface LokiCollection {
-  readonly data: readonly unknown[];
-  remove(document: unknown): void;
-  removeBatchByPositions: (this: LokiCollection, positions: readonly number[]) => void;
-}
-
-/**
- * Azurite's database sorts every index of a collection anew for each batch of removals, even for a batch of one or none, and Azurite makes
- * one at each queue call, each blob deletion and, thousands in a row, when it clears up each minute. A run of some thousand events would
- * slow down to a fourth and stand still for longer than the deadline of a storage call. Removing a single document does without.
- */
-function removeSingleDocumentsCheaply(): void {
-  // The copy that Azurite uses, wherever npm has put it.
-  const { Collection } = createRequire(require.resolve("azurite/package.json"))("lokijs") as {
-    readonly Collection: { readonly prototype: LokiCollection };
-  };
-  const removeBatch = Collection.prototype.removeBatchByPositions;
-  Collection.prototype.removeBatchByPositions = function (positions) {
-    const [first] = positions;
-    if (first === undefined) return;
-    if (positions.length === 1) this.remove(this.data[first]);
-    else removeBatch.call(this, positions);
-  };
-}
 
 let servers: readonly AzuriteServer[] = [];
 

@@ -5,11 +5,12 @@
  * names the first one. An operator's process that dies in between leaves the intention behind, never a change without a record. A change
  * whose intention can't be recorded is not made.
  */
-import { encodeAuditRecord, type AuditAction, type AuditRecord, type AuditTarget } from "../core/audit-record.ts";
-import { describeError, isOutboxError } from "../core/errors.ts";
-import { nextEventId, type EventId } from "../core/event-id.ts";
+import type { AuditAction, AuditRecord, AuditTarget } from "../core/audit-record.ts";
+import { describeError } from "../core/errors.ts";
+import type { EventId } from "../core/event-id.ts";
 import { silentLogger } from "../core/logger.ts";
-import { assertOperator, clockOf, nowIso, type OperationsContext, type Operator } from "./context.ts";
+import { appendAuditRecord } from "../system/append-audit-record.ts";
+import { assertOperator, clockOf, type OperationsContext, type Operator } from "./context.ts";
 
 /**
  * Makes a change between its two records.
@@ -51,17 +52,7 @@ export async function audited<Result extends { readonly outcome: string }>(
   return result;
 }
 
-async function append(context: OperationsContext, entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
+function append(context: OperationsContext, entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
   const { storage, random = Math.random } = context;
-  const id = nextEventId(after, clockOf(context).now(), random);
-  const { name, bytes } = encodeAuditRecord({ id, at: nowIso(context), ...entry });
-  try {
-    await storage.blobs.create("audit", name, bytes, {});
-  } catch (error) {
-    if (!isOutboxError(error, "already-exists")) throw error;
-    // A lost answer that the client repeated, or another's record under our name: only the bytes tell.
-    const existing = await storage.blobs.read("audit", name);
-    if (existing === undefined || Buffer.compare(existing.bytes, bytes) !== 0) throw error;
-  }
-  return id;
+  return appendAuditRecord({ blobs: storage.blobs, at: clockOf(context).now(), random }, entry, after);
 }

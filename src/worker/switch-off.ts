@@ -2,13 +2,14 @@
  * Switches a subscription off whose handler says that it is gone for good: the pause that an operator would have made, with its two audit
  * records (F5, G6). `ordered-outbox resume` lets it go on.
  */
-import { encodeAuditRecord, type AuditRecord } from "../core/audit-record.ts";
+import type { AuditRecord } from "../core/audit-record.ts";
 import type { Clock } from "../core/clock.ts";
 import { CONTROL_PARTITION, decodePause, pauseRow, WORKER_ACTOR, type Pause } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { nextEventId, type EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import type { Storage } from "../core/ports.ts";
+import { appendAuditRecord } from "../system/append-audit-record.ts";
 import type { PauseCache } from "./pause-cache.ts";
 
 export interface SwitchOffContext {
@@ -118,18 +119,8 @@ export class SwitchOff {
     }
   }
 
-  async #record(entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
+  #record(entry: Omit<AuditRecord, "id" | "at">, after: EventId | undefined): Promise<EventId> {
     const { storage, clock, random } = this.#context;
-    const id = nextEventId(after, clock.now(), random);
-    const { name, bytes } = encodeAuditRecord({ id, at: new Date(clock.now()).toISOString(), ...entry });
-    try {
-      await storage.blobs.create("audit", name, bytes, {});
-    } catch (error) {
-      if (!isOutboxError(error, "already-exists")) throw error;
-      // W11: a lost answer that the client repeated, or another's record under our name: only the bytes tell.
-      const existing = await storage.blobs.read("audit", name);
-      if (existing === undefined || Buffer.compare(existing.bytes, bytes) !== 0) throw error;
-    }
-    return id;
+    return appendAuditRecord({ blobs: storage.blobs, at: clock.now(), random }, entry, after);
   }
 }
