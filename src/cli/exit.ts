@@ -106,6 +106,10 @@ function pathOf(command: Command): string {
 /** The next step, where the message does not say it. */
 export function hintFor(error: unknown, hints: Hints = {}): string | undefined {
   if (!isOutboxError(error)) return isOfTheSystem(error) ? undefined : "this is not foreseen: report it, with this line";
+  // Thrown by what a workflow module calls, when it is loaded: `--help` knows nothing of that.
+  if (error.code === "invalid-option" && error.cause instanceof Error && error.cause.name === "OutboxError") {
+    return "change what the cause names, in the module or in the environment; the README describes the settings of webhooks";
+  }
   // What the service does not find is a container, queue or table; what we do not find says so itself.
   if (error.code === "not-found") return error.details.status === undefined ? hints[error.code] : HINTS[error.code];
   return hints[error.code] ?? HINTS[error.code];

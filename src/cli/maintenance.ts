@@ -122,7 +122,7 @@ function removedText({ removed }: CleanupResult): string {
     counted(idempotency, "idempotency result"),
     counted(payloads, "payload"),
     counted(audit, "audit record"),
-    counted(archive, "archived event"),
+    counted(archive, "archive blob"),
   ].join(", ");
 }
 

@@ -290,7 +290,10 @@ function holderOf({
 /** From here on a lease may be held by a worker that hangs, and breaking it is offered. */
 const UNLOCK_AFTER_MS = 5 * 60_000;
 
-/** Something may run: either somebody is at it, or nobody knows. */
+/**
+ * Something may run: either somebody is at it, or nobody knows. The 20 s are what an idle host may take to look at the queue (5 s) and a worker
+ * to notice that a pause is over (15 s).
+ */
 function due(facts: OrderFacts, what: string): Verdict {
   const { orderId, lease, leaseBreaking } = facts;
   const What = what.charAt(0).toUpperCase() + what.slice(1);
@@ -308,7 +311,7 @@ function due(facts: OrderFacts, what: string): Verdict {
       ...since,
     };
   }
-  const sentence = `${What}: due, and no worker holds the order's lease. The wake-up is still on its way, or lost; the sweep will send another.`;
+  const sentence = `${What}: due, and no worker holds the order's lease. If it was committed, woken or resumed within the last 20 s, a worker is about to take it; if not, its wake-up is late or lost, and the sweep will send another.`;
   return { code: "wake-up-missing", sentence, command: ["wake", "--", orderId] };
 }
 

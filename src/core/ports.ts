@@ -13,6 +13,11 @@ export interface CallOptions {
   readonly signal?: AbortSignal;
 }
 
+export interface ListOptions extends CallOptions {
+  /** How many names a request asks for, 1 to 5,000. Default: as many as there may be, 5,000, or 500 of the archive; they are megabytes. */
+  readonly pageSize?: number;
+}
+
 /** Opaque version of an entity or blob. */
 export type Etag = string;
 
@@ -215,8 +220,22 @@ export interface ListedBlob {
   readonly name: string;
   /** Time since the content or metadata last changed, by the clock of the service; milliseconds, at least 0. Ours may be wrong (F7). */
   readonly ageMs: number;
+  /** Of the content. */
+  readonly sizeBytes: number;
   readonly etag: Etag;
   readonly metadata: Metadata;
+  /** In the archive, of an event that has no blob of its own: the blob that holds it. */
+  readonly bundle?: ListedBundle;
+  /** In the archive, of an event with a blob of its own: the name of a bundle that has it too. */
+  readonly alsoIn?: string;
+}
+
+export interface ListedBundle {
+  readonly name: string;
+  /** Names of all events in it. */
+  readonly members: readonly string[];
+  /** Its content is not as big as it must be: no event in it can be read. */
+  readonly torn: boolean;
 }
 
 export interface BlobContent {
@@ -225,14 +244,24 @@ export interface BlobContent {
   readonly metadata: Metadata;
 }
 
+/**
+ * In the archive, several events of one stream may lie in one blob, a bundle (archive-bundle.ts). They are listed and read like blobs of their
+ * own; such an event can't be changed, and goes when its bundle is deleted.
+ */
 export interface Blobs {
   /** Create-only (W11). Throws `already-exists`. */
   create(container: Container, name: string, bytes: Uint8Array, metadata: Metadata, options?: CallOptions): Promise<Etag>;
-  /** Undefined if there is none. */
+  /**
+   * Undefined if there is none. In the archive, looking for an event without a blob of its own takes a listing of its stream; and what becomes
+   * of such an event elsewhere (its bundle is deleted, it gets a blob of its own) is seen within 10 s.
+   */
   read(container: Container, name: string, options?: CallOptions): Promise<BlobContent | undefined>;
-  /** All names below `prefix` in code unit order, page by page; follows continuation tokens, pages may be empty (W10). */
-  list(container: Container, prefix: string, options?: CallOptions): AsyncIterable<ListedBlob>;
-  /** Throws `precondition-failed` or `not-found`. */
+  /**
+   * All names below `prefix` in code unit order, page by page; follows continuation tokens, pages may be empty (W10). In the archive, a prefix
+   * that goes on beyond that of a stream may miss events.
+   */
+  list(container: Container, prefix: string, options?: ListOptions): AsyncIterable<ListedBlob>;
+  /** Throws `precondition-failed` or `not-found`; `bug` for an event in a bundle. */
   writeMetadata(container: Container, name: string, metadata: Metadata, etag: Etag, options?: CallOptions): Promise<Etag>;
   /** Deletes blobs, in as few requests as there can be. Those already gone are fine. */
   delete(container: Container, names: readonly string[], options?: CallOptions): Promise<void>;

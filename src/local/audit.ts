@@ -12,6 +12,7 @@ export interface CommittedEvent {
   readonly sequence: number;
   readonly type: ShipmentEventType;
   readonly time: string;
+  readonly dataText: string;
   readonly dataDigest: string;
 }
 

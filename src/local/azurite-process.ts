@@ -57,6 +57,7 @@ async function stop(): Promise<void> {
   process.exit(0);
 }
 
+/** Files have the names that Azurite's own command line gives them, which can so open the folder afterwards. */
 function createServers(folder: string | undefined): readonly AzuriteServer[] {
   const inMemory = folder === undefined;
   const path = (name: string): string => (inMemory ? "" : join(folder, name));
@@ -65,9 +66,9 @@ function createServers(folder: string | undefined): readonly AzuriteServer[] {
 
   const withExtents = (service: "blob" | "queue"): readonly unknown[] => [
     ...address,
-    path(`${service}.json`),
-    path(`${service}-extents.json`),
-    inMemory ? [] : [{ locationId: "Default", locationPath: path(`${service}-extents`), maxConcurrency: 50 }],
+    path(`__azurite_db_${service}__.json`),
+    path(`__azurite_db_${service}_extent__.json`),
+    inMemory ? [] : [{ locationId: "Default", locationPath: path(`__${service}storage__`), maxConcurrency: 50 }],
     ...NO_ACCESS_LOG,
     ...NO_DEBUG_LOG,
     LOOSE,
@@ -80,7 +81,7 @@ function createServers(folder: string | undefined): readonly AzuriteServer[] {
   // The table configuration has its two logs the other way round.
   const table = [
     ...address,
-    path("table.json"),
+    path("__azurite_db_table__.json"),
     false,
     false,
     undefined,

@@ -2,7 +2,7 @@
 import type { EventReference } from "../core/commit-tokens.ts";
 import type { CommittedEvent } from "./audit.ts";
 import { dataDigest, type HandledRecord } from "./handled-record.ts";
-import { AUDITED } from "./audited.ts";
+import type { AuditedSubscription } from "./audited.ts";
 import type { Plan } from "./plan.ts";
 
 export interface Counts {
@@ -15,6 +15,7 @@ export interface Counts {
 
 export class Ledger {
   readonly #plan: Plan;
+  readonly #audited: readonly AuditedSubscription[];
   readonly #planned: number;
   /** The producers' answers by position in the plan. */
   readonly #answers = new Map<number, readonly EventReference[]>();
@@ -25,8 +26,9 @@ export class Ledger {
   readonly #records: HandledRecord[] = [];
   #handled = 0;
 
-  constructor(plan: Plan) {
+  constructor(plan: Plan, audited: readonly AuditedSubscription[]) {
     this.#plan = plan;
+    this.#audited = audited;
     this.#planned = plan.reduce((sum, { events }) => sum + events.length, 0);
   }
 
@@ -45,9 +47,11 @@ export class Ledger {
 
   committed(position: number, references: readonly EventReference[]): void {
     this.#answers.set(position, references);
-    references.forEach(({ id }, index) => {
-      const event = this.#plan[position]?.events[index];
-      const wanting = AUDITED.filter(({ wants }) => event !== undefined && wants(event.type)).map(({ name }) => name);
+    const { orderId, events = [] } = this.#plan[position] ?? {};
+    references.forEach(({ id, sequence }, index) => {
+      const event = events[index];
+      const committed = orderId === undefined || event === undefined ? undefined : { ...event, orderId, id, sequence };
+      const wanting = this.#audited.filter(({ wants }) => committed !== undefined && wants(committed)).map(({ name }) => name);
       const open = new Set(wanting).difference(this.#handledBy.get(id) ?? new Set());
       this.#open.set(id, open);
       if (open.size === 0) this.#handled += 1;
@@ -74,7 +78,7 @@ export class Ledger {
       }
       return events.map(({ type, time, dataText }, index) => {
         const { id, sequence } = references[index]!;
-        return { orderId, id, sequence, type, time, dataDigest: dataDigest(dataText) };
+        return { orderId, id, sequence, type, time, dataText, dataDigest: dataDigest(dataText) };
       });
     });
   }

@@ -1,6 +1,7 @@
 /** `npm start`: the pipeline on this machine, audited. */
 import { CommanderError } from "commander";
 import { watchStopSignals } from "../system/stop-signals.ts";
+import { counted } from "../core/counted.ts";
 import { describeError } from "../core/errors.ts";
 import { generateHistories } from "./histories.ts";
 import { readInput } from "./input.ts";
@@ -42,6 +43,7 @@ async function runAndReport(options: LocalOptions, plan: Plan, folder: RunFolder
   let interrupted = false;
   try {
     const display = new ProgressDisplay(process.stderr);
+    display.line(expectation(plan));
     const result = await run({ plan, folder, producers, workers, kill, seed, display, stop: signals.stop });
     verified = isVerified(result);
     (json ? process.stderr : process.stdout).write(`${textReport(result, { kill })}\n`);
@@ -57,6 +59,12 @@ async function runAndReport(options: LocalOptions, plan: Plan, folder: RunFolder
     if (evidence) process.stderr.write(`what the handlers wrote down: ${folder.handledLog}\n`);
     signals[Symbol.dispose]();
   }
+}
+
+/** So that nobody takes what belongs to the run for a fault of it. */
+function expectation(plan: Plan): string {
+  const events = plan.reduce((sum, commit) => sum + commit.events.length, 0);
+  return `${counted(events, "event")} to commit and handle, at some 20 to 100 a second. The partner refuses 5 % of its deliveries on purpose; they are made again.`;
 }
 
 process.exitCode = await main();

@@ -1,6 +1,11 @@
 /** Live progress: one line that is refreshed on a terminal, a plain line every two seconds elsewhere. */
 import type { Counts } from "./ledger.ts";
 
+export interface Progress extends Counts {
+  /** Deliveries that the partner has refused. */
+  readonly refused: number;
+}
+
 export interface ProgressStream {
   readonly isTTY?: boolean;
   write(text: string): unknown;
@@ -15,7 +20,7 @@ const CLEAR_LINE = "\r\u001B[K";
 export class ProgressDisplay {
   readonly #stream: ProgressStream;
   readonly #terminal: boolean;
-  #counts: () => Counts = () => ({ planned: 0, committed: 0, handled: 0 });
+  #counts: () => Progress = () => ({ planned: 0, committed: 0, handled: 0, refused: 0 });
   #phase = "starting";
   #timer: NodeJS.Timeout | undefined;
   /** Handled events over the last seconds, oldest first. */
@@ -31,7 +36,7 @@ export class ProgressDisplay {
     return performance.now() / 1_000;
   }
 
-  start(counts: () => Counts): void {
+  start(counts: () => Progress): void {
     this.#counts = counts;
     this.#timer = setInterval(() => this.#show(), this.#terminal ? TERMINAL_INTERVAL_MS : PLAIN_INTERVAL_MS);
   }
@@ -52,13 +57,14 @@ export class ProgressDisplay {
   }
 
   #show(): void {
-    const { planned, committed, handled } = this.#counts();
+    const { planned, committed, handled, refused } = this.#counts();
     const parts = [
       `${this.elapsedSeconds.toFixed(1)} s`,
       this.#phase,
       `committed ${committed}/${planned}`,
       `handled ${handled}`,
       `backlog ${committed - handled}`,
+      `refused ${refused}`,
       `${this.#rate(handled).toFixed(0)} events/s`,
     ];
     this.#stream.write(this.#terminal ? `${CLEAR_LINE}${parts.join(" · ")}` : `${parts.join(" · ")}\n`);

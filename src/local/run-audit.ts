@@ -1,9 +1,11 @@
 /** The audit of a whole run: each subscription by itself, and the commits they all come from. */
 import { audit, checkCommitOrder, type AuditResult, type CommittedEvent, type Finding } from "./audit.ts";
-import { AUDITED } from "./audited.ts";
+import type { AuditedSubscription } from "./audited.ts";
 import type { HandledRecord } from "./handled-record.ts";
 
 export interface RunAuditInput {
+  /** The subscriptions of the run. */
+  readonly audited: readonly AuditedSubscription[];
   /** Events of one order are in commit order. */
   readonly committed: readonly CommittedEvent[];
   /** Of all subscriptions, in the order in which the handlers ran. */
@@ -27,10 +29,10 @@ export interface RunAudit {
   readonly verified: boolean;
 }
 
-export function auditRun({ committed, handled, tornRecords, killedWorkers, earlierOrders }: RunAuditInput): RunAudit {
+export function auditRun({ audited, committed, handled, tornRecords, killedWorkers, earlierOrders }: RunAuditInput): RunAudit {
   const recordsOf = Map.groupBy(handled, ({ subscription }) => subscription);
-  const results = AUDITED.map(({ name, wants }) => {
-    const wanted = committed.filter(({ type }) => wants(type));
+  const results = audited.map(({ name, wants }) => {
+    const wanted = committed.filter(wants);
     return [name, audit({ committed: wanted, handled: recordsOf.get(name) ?? [], killedWorkers, earlierOrders })] as const;
   });
   const findings = checkCommitOrder(committed);
@@ -44,7 +46,7 @@ export function auditRun({ committed, handled, tornRecords, killedWorkers, earli
   return {
     orders: new Set(committed.map(({ orderId }) => orderId)).size,
     events: committed.length,
-    handled: committed.filter(({ id, type }) => AUDITED.every(({ name, wants }) => !wants(type) || seen.has(`${name} ${id}`))).length,
+    handled: committed.filter((event) => audited.every(({ name, wants }) => !wants(event) || seen.has(`${name} ${event.id}`))).length,
     subscriptions: Object.fromEntries(results),
     findings,
     verified: findings.length === 0 && results.every(([, result]) => result.verified),

@@ -7,7 +7,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { CallCounts } from "../storage/call-counter.ts";
 import { connectStorage, type ConnectedStorage } from "../storage/connect.ts";
-import { AUDITED } from "./audited.ts";
+import { auditedSubscriptions } from "./audited.ts";
 import { Azurite } from "./azurite.ts";
 import { CallLedger } from "./calls.ts";
 import { HandledLogReader } from "./handled-log.ts";
@@ -20,6 +20,7 @@ import { killAtRandom } from "./random-kills.ts";
 import { auditRun, type RunAudit } from "./run-audit.ts";
 import type { RunFolder } from "./run-folder.ts";
 import { seededRandom } from "./seeded-random.ts";
+import { deployedSubscriptions } from "./subscriptions.ts";
 import { WorkerPool } from "./worker-pool.ts";
 
 export interface RunOptions {
@@ -72,6 +73,7 @@ export async function run(options: RunOptions): Promise<RunResult> {
 class RunWatch {
   readonly #options: RunOptions;
   readonly #log: HandledLogReader;
+  readonly #audited = auditedSubscriptions(deployedSubscriptions());
   readonly #ledger: Ledger;
   readonly #calls = new CallLedger();
   readonly #failures: string[] = [];
@@ -85,9 +87,9 @@ class RunWatch {
     const { plan, folder, producers, workers, display } = options;
     this.#options = options;
     this.#log = log;
-    this.#ledger = new Ledger(plan);
+    this.#ledger = new Ledger(plan, this.#audited);
     this.#partner = new Partner(folder.handledLog, options.seed);
-    display.start(() => this.#ledger.counts);
+    display.start(() => ({ ...this.#ledger.counts, refused: this.#partner.refused }));
     // All at once: the children load their code while the account comes up.
     const calls = this.#calls;
     const onOutput = (line: string): void => display.line(line);
@@ -135,6 +137,7 @@ class RunWatch {
     this.#calls.report("main", storage.calls.snapshot());
     return {
       audit: auditRun({
+        audited: this.#audited,
         committed: this.#ledger.committedEvents(),
         handled: this.#ledger.records,
         tornRecords: this.#log.torn,
@@ -192,7 +195,7 @@ class RunWatch {
     display.phase("settling");
     const until = performance.now() + MAX_TIME_WITHOUT_PROGRESS_MS;
     while (this.#failures.length === 0) {
-      const lists = AUDITED.map(({ name }) => isEmpty(storage.blobs.list("events", `${name}/`, { signal: stop })));
+      const lists = this.#audited.map(({ name }) => isEmpty(storage.blobs.list("events", `${name}/`, { signal: stop })));
       if ((await this.#unlessStopped(Promise.all(lists))).every(Boolean)) return;
       if (performance.now() > until) this.#failures.push("events were handled and not archived");
       await this.#unlessStopped(delay(SETTLE_INTERVAL_MS, undefined, { signal: stop }));

@@ -1,19 +1,13 @@
-/** Child process: a worker with the three subscriptions of the shipment workflow, which write down every handler call. It may be killed at any moment. */
-import { setTimeout as delay } from "node:timers/promises";
-import type { Subscription } from "../core/workflow.ts";
-import { createAuditLog } from "../shipment/audit-log.ts";
-import { createNotifier } from "../shipment/notifier.ts";
+/** Child process: a worker with the subscriptions of the run, which write down what they have handled. It may be killed at any moment. */
 import { shipmentWorkflow } from "../shipment/workflow.ts";
 import { connectStorage } from "../storage/connect.ts";
-import { defineWebhook } from "../webhook/define-webhook.ts";
 import { startWorkerHost, type WorkerHost } from "../worker/host.ts";
 import { createWorker } from "../worker/worker.ts";
-import { PARTNER, PARTNER_TYPES } from "./audited.ts";
 import { childLogger } from "./child-logger.ts";
 import { HandledLogWriter } from "./handled-log.ts";
-import { CALL_REPORT_INTERVAL_MS, type FromWorker, type PartnerAddress, type StartWorker, type ToWorker } from "./messages.ts";
+import { CALL_REPORT_INTERVAL_MS, type FromWorker, type StartWorker, type ToWorker } from "./messages.ts";
 import { connectToParent } from "./parent-channel.ts";
-import { WORKER_HEADER } from "./partner.ts";
+import { createRunSubscriptions, deployedSubscriptions } from "./subscriptions.ts";
 
 /** A run is watched by somebody: new events shall not wait for the seconds that an idle host may take to look again. */
 const POLL_MAX_MS = 500;
@@ -31,10 +25,10 @@ const send = connectToParent<ToWorker, FromWorker>((message) => {
   else running = start(message);
 });
 
-function start({ name, connectionString, handledLog, partner, leaseMs, handlerMs }: StartWorker): Running {
+function start(settings: StartWorker): Running {
+  const { connectionString, handledLog, leaseMs } = settings;
   const storage = connectStorage({ connectionString });
-  const log = new HandledLogWriter(handledLog);
-  const subscriptions = createSubscriptions(name, log, partner, handlerMs);
+  const subscriptions = createRunSubscriptions(deployedSubscriptions(), settings, new HandledLogWriter(handledLog));
   const worker = createWorker({
     workflow: shipmentWorkflow,
     subscriptions,
@@ -55,26 +49,6 @@ function start({ name, connectionString, handledLog, partner, leaseMs, handlerMs
   setInterval(() => void reportCalls(), CALL_REPORT_INTERVAL_MS).unref();
   void send({ kind: "started" });
   return { host, reportCalls };
-}
-
-/** Those of the shipment workflow; instead of a log, a mail gateway and a partner's server there are records for the audit. */
-function createSubscriptions(worker: string, log: HandledLogWriter, partner: PartnerAddress, handlerMs: number): Subscription[] {
-  const auditLog = createAuditLog((entry) => log.append({ subscription: "audit-log", worker, ...entry }));
-  const notifier = createNotifier(async ({ id, orderId }) => {
-    log.append({ subscription: "customer-notifier", worker, orderId, id });
-    if (handlerMs > 0) await delay(handlerMs);
-  });
-  const webhook = defineWebhook(shipmentWorkflow, {
-    name: PARTNER,
-    ...partner,
-    events: PARTNER_TYPES,
-    headers: { [WORKER_HEADER]: worker },
-    allowHttp: true,
-    allowPrivateAddresses: true,
-    retry: { shortDelayMs: 50, shortStarts: 10 },
-  });
-  // The kills are the run's own: no event is to blame for them, however many hit it.
-  return [auditLog, notifier, webhook].map((own) => ({ ...own, retry: { ...own.retry, maxCrashes: 100 } }));
 }
 
 async function stop(): Promise<void> {

@@ -49,12 +49,11 @@ export async function cleanArchive(run: CleanupRun, archiveMs: number, discarded
   // A dead letter that its stream skipped has its bytes in the archive, under the same name: without them it could not be replayed.
   const dead = await deadLetters(run);
   return removeBlobs(run, "archive", async (blob) => {
-    const { name, ageMs, metadata } = blob;
+    const { name, ageMs, metadata, bundle } = blob;
     if (parseEventBlobName(name) === undefined) return "foreign";
-    if (dead.has(name)) {
-      if (ageMs > KEEP_YOUNG_MS) await keepYoung(run, blob);
-      return "keep";
-    }
+    if (dead.has(name) && ageMs > KEEP_YOUNG_MS) await keepYoung(run, blob);
+    // A bundle goes as a whole, or stays.
+    if ((bundle?.members ?? [name]).some((member) => dead.has(member))) return "keep";
     const retentionMs = metadata["outcome"] === DISCARDED ? discardedMs : archiveMs;
     return ageMs > retentionMs ? "remove" : "keep";
   });
@@ -67,10 +66,12 @@ async function deadLetters({ storage, callOptions }: CleanupRun): Promise<Readon
 }
 
 /** Written again as it is. Changed or gone meanwhile: an operator has decided. */
-async function keepYoung({ storage, dryRun, callOptions }: CleanupRun, { name, metadata, etag }: ListedBlob): Promise<void> {
+async function keepYoung({ storage, dryRun, callOptions }: CleanupRun, { name, metadata, etag, bundle }: ListedBlob): Promise<void> {
   if (dryRun) return;
+  const blob = bundle === undefined ? { metadata, etag } : await storage.blobs.read("archive", bundle.name, callOptions);
+  if (blob === undefined) return;
   try {
-    await storage.blobs.writeMetadata("archive", name, metadata, etag, callOptions);
+    await storage.blobs.writeMetadata("archive", bundle?.name ?? name, blob.metadata, blob.etag, callOptions);
   } catch (error) {
     if (!isOutboxError(error, "precondition-failed", "not-found")) throw error;
   }
@@ -115,10 +116,46 @@ function orderOfPayload(name: string): OrderKey | undefined {
   return isOurs ? (order as OrderKey) : undefined;
 }
 
+/**
+ * Bundles of what is removed, stream by stream. One is listed with each of its members, and is removed once. One whose members all have blobs
+ * of their own is not listed before these are gone. Bundles of one stream may overlap, those of different ones don't.
+ */
+class MetBundles {
+  #stream = "";
+  readonly #listed = new Set<string>();
+  readonly #hidden = new Set<string>();
+  #hidesAny = false;
+
+  /** False for a further event of a bundle. */
+  isFirst({ name, bundle, alsoIn }: ListedBlob): boolean {
+    const stream = name.slice(0, name.lastIndexOf("/"));
+    if (stream !== this.#stream) this.#endStream();
+    this.#stream = stream;
+    if (alsoIn !== undefined) this.#hidden.add(alsoIn);
+    if (bundle === undefined) return true;
+    const isFirst = !this.#listed.has(bundle.name);
+    this.#listed.add(bundle.name);
+    return isFirst;
+  }
+
+  /** Is there one that only the next listing will tell? */
+  hidesAny(): boolean {
+    this.#endStream();
+    return this.#hidesAny;
+  }
+
+  #endStream(): void {
+    this.#hidesAny ||= this.#hidden.difference(this.#listed).size > 0;
+    this.#hidden.clear();
+    this.#listed.clear();
+  }
+}
+
 async function removeBlobs(run: CleanupRun, container: Container, judge: (blob: ListedBlob) => Promise<Verdict>): Promise<Removal> {
   const { blobs } = run.storage;
   let [removed, foreign, complete] = [0, 0, true];
   let batch: string[] = [];
+  const bundles = new MetBundles();
   const flush = async (): Promise<void> => {
     if (batch.length === 0) return;
     if (!run.dryRun) await blobs.delete(container, batch, run.callOptions);
@@ -129,16 +166,16 @@ async function removeBlobs(run: CleanupRun, container: Container, judge: (blob: 
   for await (const blob of blobs.list(container, "", run.callOptions)) {
     const verdict = await judge(blob);
     if (verdict === "foreign") foreign += 1;
-    if (verdict !== "remove") continue;
+    if (verdict !== "remove" || !bundles.isFirst(blob)) continue;
     if (run.left() - batch.length <= 0) {
       complete = false;
       break;
     }
-    batch.push(blob.name);
+    batch.push(blob.bundle?.name ?? blob.name);
     if (batch.length === BATCH) await flush();
   }
   await flush();
-  return { removed, foreign, complete };
+  return { removed, foreign, complete: complete && !bundles.hidesAny() };
 }
 
 /** Goes through the table a part a run, because the service reads every row on the way. */

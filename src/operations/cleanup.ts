@@ -52,7 +52,7 @@ export interface Cleaner {
   /**
    * One bounded run. What it removed stays removed when it fails in between, and the next run goes on; several at once are harmless.
    *
-   * Cost: lists of `archive`, `audit`, `payloads` and `dead` (5,000 names each), a bounded scan of the table; deletes of blobs are free. The
+   * Cost: lists of `archive`, `audit`, `payloads` and `dead` (5,000 names each, of `archive` 500), a bounded scan of the table; deletes of blobs are free. The
    * archived event of each skipped dead letter is written again every 30 days, so that no lifecycle rule of the account removes it by age.
    *
    * @throws `invalid-option`; what storage throws; `aborted`

@@ -30,7 +30,7 @@ export interface DecisionResult extends DecisionTarget {
    * - `already-decided`: somebody was faster; {@link DecisionResult.decision} is theirs. Nothing was changed.
    * - `not-waiting`: redriven or relayed, it runs or is about to. Nothing was changed.
    * - `not-head`: older events of the stream come first. Nothing was changed.
-   * - `finished`: handled, discarded or dead-lettered by now. Nothing was changed.
+   * - `finished`: handled, discarded or dead-lettered by now. Nothing was changed, or the decision came too late to change anything.
    * - `skipped`: the stream has gone on without it, see `outOfOrder`. Nothing was changed.
    * - `unreadable`: the blob's metadata is not ours. Nothing was changed.
    * - `failed`: it could not be done, or not all of it; the message tells why.
@@ -63,6 +63,7 @@ const MAX_TRIES = 5;
 /**
  * Redrive: for a head that is parked ("retry now") or blocked. Discard: for any head; one whose handler runs right now, is between short
  * retries, or starts within 5 s of its relay before a wake-up reaches its worker, may still end as handled. Sends no wake-up.
+ * What its stream has passed is `finished`, although its blob may be there for another second, and for longer if its worker died.
  *
  * @param options `anyPlace`: a discard may be recorded behind the head too; it is carried out when the event's turn comes
  * @throws `conflict` if the blob kept changing; what storage throws
@@ -99,11 +100,13 @@ async function record(
   let cause: unknown;
   for (let tries = 0; tries < MAX_TRIES; tries++) {
     // A write that got no answer may have happened: the decision that is there now may be this one.
-    if ("outcome" in found)
-      return found.decision !== undefined && isSameDecision(found.decision, decision) ? recorded(target, decision) : found;
+    if ("outcome" in found) {
+      const isOwn = found.decision !== undefined && isSameDecision(found.decision, decision);
+      return isOwn ? ((await passedBefore(context, target, decision)) ?? recorded(target, decision)) : found;
+    }
     try {
       await context.storage.blobs.writeMetadata("events", name, encodePendingState({ ...found.state, decision }), found.etag);
-      return recorded(target, decision);
+      return (await passedBefore(context, target, decision)) ?? recorded(target, decision);
     } catch (error) {
       if (!isOutboxError(error, "precondition-failed", "not-found", "timeout", "unavailable")) throw error;
       cause = error;
@@ -111,6 +114,16 @@ async function record(
     found = await inspect(context, target, decision.action, anyPlace);
   }
   throw new OutboxError("conflict", `events/${name} kept changing, nothing was decided. Repeat the command.`, { cause });
+}
+
+/**
+ * Has the stream passed the event without having seen the decision to discard it? Looked at after the decision was written, and the progress
+ * before the archive: a discard that was carried out is archived before the progress passes it.
+ */
+async function passedBefore(context: OperationsContext, target: DecisionTarget, { action }: Decision): Promise<DecisionResult | undefined> {
+  if (action !== "discard" || !(await hasPassed(context, target))) return undefined;
+  const archived = await context.storage.blobs.read("archive", blobName(target));
+  return archived?.metadata["outcome"] === "discarded" ? undefined : passed(target, archived?.metadata);
 }
 
 /** The event if it may be decided about, or why not. */
@@ -129,6 +142,7 @@ async function inspect(
   }
   const { decision } = state;
   if (decision !== undefined) return { ...target, outcome: "already-decided", message: decidedText(decision), decision };
+  if (await hasPassed(context, target)) return passed(target, (await context.storage.blobs.read("archive", name))?.metadata);
   if (state.status === "pending") {
     if (action === "redrive") {
       return { ...target, outcome: "not-waiting", message: "it waits for nothing: it was redriven already, runs, or is about to" };
@@ -149,6 +163,17 @@ async function headOf(context: OperationsContext, { subscription, orderId }: Dec
   const { streams } = await listPendingStreams(context, { subscription, order });
   const progress = progressOfLease(await context.storage.leases.read(order));
   return splitGhosts(streams[0]?.events ?? [], streamProgress(progress, subscription)).pending[0]?.id;
+}
+
+/** G6: its stream is done with it, whether it is archived by now or not. */
+async function hasPassed({ storage }: OperationsContext, { subscription, orderId, id }: DecisionTarget): Promise<boolean> {
+  const { id: last } = streamProgress(progressOfLease(await storage.leases.read(encodeOrderId(orderId))), subscription);
+  return last !== undefined && id <= last;
+}
+
+function passed(target: DecisionTarget, archived: Metadata | undefined): DecisionResult {
+  if (archived !== undefined) return finished(target, archived);
+  return { ...target, outcome: "finished", message: "its stream is done with it; it is about to be archived" };
 }
 
 function finished(target: DecisionTarget, archived: Metadata | undefined): DecisionResult {

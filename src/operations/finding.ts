@@ -8,6 +8,8 @@ export type FindingKind =
   | "inversion"
   /** A blob or row that is not ours, or without our metadata. */
   | "foreign"
+  /** The content of an archive blob is not as big as its index says: the events in it can't be read. */
+  | "torn"
   /** Finished, and its pending blob is still there although no worker is at the order. */
   | "stuck-ghost"
   /** A dead letter's index and its event do not belong together. */

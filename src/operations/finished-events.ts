@@ -31,6 +31,8 @@ export interface FinishedEvents {
   readonly dead: ReadonlyMap<EventId, DeadLetterSummary>;
   /** Names that are none of ours, or without our metadata, with their container. */
   readonly foreign: readonly string[];
+  /** Names of bundles in the archive whose events can't be read. */
+  readonly torn: readonly string[];
 }
 
 export async function listFinished({ storage }: OperationsContext, subscription: string, order: OrderKey): Promise<FinishedEvents> {
@@ -45,14 +47,16 @@ export async function listFinished({ storage }: OperationsContext, subscription:
     else dead.set(id, summary);
   }
   const archived: ArchivedEvent[] = [];
-  for await (const { name, metadata } of storage.blobs.list("archive", prefix)) {
+  const torn = new Set<string>();
+  for await (const { name, metadata, bundle } of storage.blobs.list("archive", prefix)) {
+    if (bundle?.torn === true) torn.add(bundle.name);
     const id = eventIdOfBlob(name, prefix);
     const event = id === undefined ? undefined : archivedEvent(id, metadata);
     if (event === undefined) foreign.push(`archive/${name}`);
     else archived.push(event);
   }
   archived.sort((a, b) => (a.id < b.id ? -1 : 1));
-  return { subscription, archived, dead, foreign };
+  return { subscription, archived, dead, foreign, torn: [...torn] };
 }
 
 function archivedEvent(id: EventId, metadata: Readonly<Record<string, string>>): ArchivedEvent | undefined {

@@ -22,7 +22,7 @@ const LANES = 16;
 
 /**
  * Is the name that of a subscription with a pending, dead or archived event, a pause, or progress in some order? Costs up to 3 listings of one
- * page and a query if it is; if not, up to 5,000 names of each container and the progress of up to 1,000 orders are looked at besides.
+ * name and a query if it is; if not, up to 5,000 names of each container and the progress of up to 1,000 orders are looked at besides.
  *
  * @throws `not-found` with the names that are known; what storage throws
  */
@@ -38,7 +38,7 @@ export async function assertKnownSubscription(context: OperationsContext, subscr
 }
 
 async function hasAny({ storage }: OperationsContext, container: Container, prefix: string): Promise<boolean> {
-  for await (const _first of storage.blobs.list(container, prefix)) return true;
+  for await (const _first of storage.blobs.list(container, prefix, { pageSize: 1 })) return true;
   return false;
 }
 

@@ -13,14 +13,14 @@ import { eventBlobName, UNROUTED } from "../core/names.ts";
 import { encodeOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
 import { outboxEvent } from "../core/outbox-event.ts";
 import type { OrderEntity, OutboxEntity } from "../core/ports.ts";
-import { decodeProgress, NO_PROGRESS, streamProgress } from "../core/progress.ts";
+import { progressOfLease, streamProgress } from "../core/progress.ts";
 import { firstUnaccounted } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
 import { commitReplays, keptChanging, MAX_TRIES, mayTryAgain, pauseBeforeRetry } from "./append-replay.ts";
 import { clockOf, type OperationsContext } from "./context.ts";
 import { hadItself, type OwnEvent } from "./replay-had.ts";
 import { markRow, markText, readMarks, type Marks, type RunName } from "./replay-marks.ts";
-import { readOwnEvents } from "./replay-own.ts";
+import { readOwnEvents, withPassed, type OwnBlob } from "./replay-own.ts";
 import { addStreams, readSource, type SourceEvent, type Sources } from "./replay-sources.ts";
 import { ReplayWakeUp } from "./replay-wake-up.ts";
 
@@ -191,9 +191,9 @@ class OrderReplay {
     if (entity === undefined) return "gone";
     if (entity.state === undefined) return "deleted";
     const marks = await readMarks(orders, this.#order, this.#request);
-    const own = await readOwnEvents(blobs, subscription, this.#order);
-    const lease = await leases.read(this.#order);
-    const progress = lease === undefined ? NO_PROGRESS : decodeProgress(lease.metadata);
+    const listed = await readOwnEvents(blobs, subscription, this.#order);
+    const progress = progressOfLease(await leases.read(this.#order));
+    const own = await withPassed(blobs, subscription, this.#order, listed, streamProgress(progress, subscription).id);
     const { sources } = this.#request;
     if (this.#request.wants !== undefined && !this.#looked && this.#hasHole(entity, outbox, own)) {
       this.#looked = true;
@@ -218,18 +218,18 @@ class OrderReplay {
     return sequence >= this.#request.from && sequence <= this.#request.to;
   }
 
-  /** Events of the subscription's own archive that run again. */
-  #ownAgain(own: readonly OwnEvent[]): readonly SourceEvent[] {
+  /** Events that the subscription has finished and that run again. */
+  #ownAgain(own: readonly OwnBlob[]): readonly SourceEvent[] {
     if (!this.#request.own) return [];
     const again: SourceEvent[] = [];
-    for (const { id, sequence, outcome } of own.filter((event) => this.#inRange(event.sequence))) {
+    for (const { id, sequence, outcome, container } of own.filter((event) => this.#inRange(event.sequence))) {
       if (outcome === undefined) this.#skipped.set(id, "unfinished");
       else if (outcome === "dead-lettered") this.#skipped.set(id, "dead-lettered");
       else {
         // Counted as unfinished by an earlier look; it is finished now.
         if (this.#skipped.get(id) === "unfinished") this.#skipped.delete(id);
         const name = eventBlobName(this.#request.subscription, this.#order, id);
-        again.push({ id, sequence, places: [{ container: "archive", name }] });
+        again.push({ id, sequence, places: [{ container, name }] });
       }
     }
     return again;
@@ -264,15 +264,14 @@ class OrderReplay {
   }
 
   /** Originals of the replays that the subscription has or will have. Only those after the oldest candidate can be one of its replays. */
-  async #readReplayed(own: readonly OwnEvent[], outbox: readonly OutboxEntity[], after: EventId): Promise<ReadonlySet<EventId>> {
+  async #readReplayed(own: readonly OwnBlob[], outbox: readonly OutboxEntity[], after: EventId): Promise<ReadonlySet<EventId>> {
     const { subscription } = this.#request;
     const { blobs } = this.#context.storage;
     const originals = new Set<EventId>();
-    for (const { id, sequence, outcome } of own) {
+    for (const { id, sequence, container } of own) {
       if (id <= after) continue;
       if (!this.#replayOf.has(id)) {
         const name = eventBlobName(subscription, this.#order, id);
-        const container = outcome === undefined ? "events" : "archive";
         const event = await readSource(blobs, this.#request.orderId, { id, sequence, places: [{ container, name }] });
         this.#replayOf.set(id, event.replayOf);
       }

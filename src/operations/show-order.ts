@@ -109,13 +109,13 @@ async function readEvents(
   timeline: readonly TimelineEntry[],
 ): Promise<ReadonlyMap<EventId, StoredEvent>> {
   const there = timeline.filter(({ state }) => state !== "Missing");
-  const places = new Map(there.flatMap(({ id, subscription }) => (id === undefined ? [] : [[id, subscription] as const])));
+  const places = new Map(there.flatMap((entry) => (entry.id === undefined ? [] : [[entry.id, entry] as const])));
   const newest = [...places].slice(-MAX_READS);
   const entities = new Map(outbox.map((entity) => [entity.id, entity]));
   const events = new Map<EventId, StoredEvent>();
-  await inLanes(newest, LANES, async ([id, subscription]) => {
+  await inLanes(newest, LANES, async ([id, entry]) => {
     try {
-      const event = await readEvent(context, order, id, subscription, entities.get(id));
+      const event = await readEvent(context, order, id, entry, entities.get(id));
       if (event !== undefined) events.set(id, event);
     } catch (error) {
       // Shown without type and time; what is wrong with it is for `verify` to say.
@@ -129,7 +129,7 @@ async function readEvent(
   { storage: { blobs } }: OperationsContext,
   order: OrderKey,
   id: EventId,
-  subscription: string | undefined,
+  { subscription, finishedAt }: TimelineEntry,
   entity: OutboxEntity | undefined,
 ): Promise<StoredEvent | undefined> {
   if (entity?.text !== undefined) return decodeEvent(entity.text);
@@ -142,6 +142,10 @@ async function readEvent(
     return unwanted && decodeEventBytes(unwanted.bytes);
   }
   const name = eventBlobName(subscription, order, id);
-  const blob = (await blobs.read("events", name)) ?? (await blobs.read("archive", name));
+  // Where it was, and where it may have gone meanwhile.
+  const blob =
+    finishedAt === undefined
+      ? ((await blobs.read("events", name)) ?? (await blobs.read("archive", name)))
+      : await blobs.read("archive", name);
   return blob && decodeEventBytes(blob.bytes);
 }

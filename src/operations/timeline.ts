@@ -42,15 +42,18 @@ const ARCHIVED_STATES = { handled: "Sent", discarded: "Discarded", "dead-lettere
 export function timelineOf(gathered: GatheredOrder<readonly FinishedEvents[]>): readonly TimelineEntry[] {
   const { found, streams, finished, progress, lease } = gathered;
   const entries: TimelineEntry[] = [];
+  const letters = new Map(finished.map(({ subscription, dead }) => [subscription, dead]));
   for (const { subscription, archived, dead } of finished) {
     for (const event of archived) entries.push(archivedEntry(subscription, event, dead.get(event.id)));
   }
   const archived = new Set(entries.map(({ id, subscription }) => `${subscription}/${id}`));
   for (const { subscription, events } of streams) {
-    const head = splitGhosts(events, streamProgress(progress, subscription)).pending[0];
-    for (const event of events) {
-      if (archived.has(`${subscription}/${event.id}`)) continue;
-      entries.push(pendingEntry(subscription, event, event === head && lease?.state === "taken"));
+    const { ghosts, pending } = splitGhosts(events, streamProgress(progress, subscription));
+    const isArchived = ({ id }: PendingEvent): boolean => archived.has(`${subscription}/${id}`);
+    for (const event of ghosts)
+      if (!isArchived(event)) entries.push(passedEntry(subscription, event, letters.get(subscription)?.get(event.id)));
+    for (const event of pending) {
+      if (!isArchived(event)) entries.push(pendingEntry(subscription, event, event === pending[0] && lease?.state === "taken"));
     }
   }
   const relayed = new Set<EventId | undefined>(entries.map(({ id }) => id));
@@ -102,6 +105,12 @@ function archivedEntry(subscription: string, event: ArchivedEvent, letter: DeadL
     ...(finishedAt === undefined ? {} : { finishedAt }),
     ...(decision === undefined ? {} : { decision }),
   };
+}
+
+/** Its stream is done with it, and it waits to be archived. What is discarded is archived before its stream passes it: so this one was not. */
+function passedEntry(subscription: string, { id, state }: PendingEvent, letter: DeadLetterSummary | undefined): TimelineEntry {
+  const base = { id, sequence: state?.sequence, subscription, attempts: Math.max(1, state?.attempts ?? 0) };
+  return letter?.policy === "skip" ? { ...base, state: "Dead", lastError: letter.reason } : { ...base, state: "Sent" };
 }
 
 function pendingEntry(subscription: string, { id, state }: PendingEvent, mayRun: boolean): TimelineEntry {

@@ -69,6 +69,7 @@ export class StreamCheck {
 
   #foreign(): void {
     for (const name of this.#own.foreign) this.#add("foreign", "damage", undefined, `${name} is not one of ours`);
+    for (const name of this.#own.torn) this.#add("torn", "damage", undefined, `archive/${name} is not as big as its index says`);
     for (const { id, state } of this.#pending) {
       if (state === undefined) this.#add("foreign", "damage", undefined, `the pending blob of event ${id} has no metadata of ours`);
     }
@@ -99,9 +100,14 @@ export class StreamCheck {
     const finishedTo = this.#progress.id;
     const archived = new Set(this.#own.archived.map(({ id }) => id));
     const isFinished = (id: string): boolean => finishedTo !== undefined && id <= finishedTo;
-    for (const { id, sequence } of this.#own.archived) {
+    for (const { id, sequence, outcome } of this.#own.archived) {
       if (isFinished(id)) continue;
       const pending = this.#pending.some((event) => event.id === id);
+      if (pending && outcome === "discarded") {
+        const text = `event ${sequence} is archived as discarded and pending still: the worker that carries it out, or the next one, goes on`;
+        this.#add("moving", "notice", sequence, text);
+        continue;
+      }
       const text = `event ${sequence} is archived${pending ? " and pending" : ""}, the progress is at ${this.#progress.sequence}`;
       this.#add(pending ? "double" : "beyond-progress", "damage", sequence, text);
     }

@@ -16,7 +16,7 @@ export async function traceEvent(storage: Storage, order: OrderKey, id: EventId)
   if (outbox.some((entity) => entity.id === id)) return true;
   // Asked for anew each time: streams only ever get more while the event moves.
   if (await isIn("events", await subscriptionsOf(storage, order))) return true;
-  return isIn("archive", [...(await subscriptionsOf(storage, order)), UNROUTED]);
+  return isIn("archive", [UNROUTED, ...(await subscriptionsOf(storage, order))]);
 
   async function isIn(container: Container, names: readonly string[]): Promise<boolean> {
     for (const name of names) {

@@ -1,9 +1,10 @@
 /** Blobs of events, archive, dead letters, audit and spilled payloads. */
 import type { BlobServiceClient, ContainerClient } from "@azure/storage-blob";
+import { BUNDLE_CONTENT_TYPE, parseBundleName } from "../core/archive-bundle.ts";
 import { OutboxError, isOutboxError } from "../core/errors.ts";
 import { EVENT_CONTENT_TYPE } from "../core/event.ts";
 import type { Container } from "../core/names.ts";
-import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, Metadata } from "../core/ports.ts";
+import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, ListOptions, Metadata } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage } from "./call.ts";
 import { serviceAge } from "./service-age.ts";
@@ -13,6 +14,14 @@ import { readExistingBlob } from "./storage-error.ts";
 const MAX_BATCH = 256;
 /** How often a download is continued after its connection broke, within the deadline. */
 const MAX_DOWNLOAD_CONTINUATIONS = 2;
+
+/** Names on a page: the most that the service gives. */
+const MAX_PAGE = 5_000;
+/**
+ * Of the archive: bundles have up to 7 KiB of metadata, and nobody knows what is on the next page. So many of them are less than 4 MiB, which
+ * get through before the deadline of a call.
+ */
+const ARCHIVE_PAGE = 500;
 
 export class AzureBlobs implements Blobs {
   readonly #service: BlobServiceClient;
@@ -37,7 +46,7 @@ export class AzureBlobs implements Blobs {
       client.upload(bytes, bytes.length, {
         abortSignal,
         metadata: checked,
-        blobHTTPHeaders: { blobContentType: EVENT_CONTENT_TYPE },
+        blobHTTPHeaders: { blobContentType: parseBundleName(name) === undefined ? EVENT_CONTENT_TYPE : BUNDLE_CONTENT_TYPE },
         conditions: { ifNoneMatch: "*" },
       }),
     );
@@ -60,19 +69,21 @@ export class AzureBlobs implements Blobs {
     }
   }
 
-  async *list(container: Container, prefix: string, options?: CallOptions): AsyncGenerator<ListedBlob> {
+  async *list(container: Container, prefix: string, options?: ListOptions): AsyncGenerator<ListedBlob> {
     const what = `list blobs ${container}/${prefix}`;
     const client = this.#container(container);
     let continuationToken: string | undefined;
+    const maxPageSize = options?.pageSize ?? (container === "archive" ? ARCHIVE_PAGE : MAX_PAGE);
     do {
-      const settings = continuationToken === undefined ? {} : { continuationToken };
+      const settings = { maxPageSize, ...(continuationToken === undefined ? {} : { continuationToken }) };
       const page = await callStorage({ what, timeoutMs: this.#timeoutMs, options }, async (abortSignal) => {
         const { value } = await client.listBlobsFlat({ abortSignal, prefix, includeMetadata: true }).byPage(settings).next();
         return value;
       });
       for (const { name, properties, metadata } of page?.segment.blobItems ?? []) {
         const ageMs = serviceAge(page?.date, properties.lastModified, what);
-        yield { name, ageMs, etag: toEtag(properties.etag, what), metadata: toMetadata(metadata) };
+        const sizeBytes = properties.contentLength ?? 0;
+        yield { name, ageMs, sizeBytes, etag: toEtag(properties.etag, what), metadata: toMetadata(metadata) };
       }
       // The last page's token is the empty string.
       continuationToken = page?.continuationToken || undefined;

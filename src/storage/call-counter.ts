@@ -25,7 +25,7 @@ export interface StorageCall {
 
 export class CallCounter {
   readonly #onCall: ((call: StorageCall) => void) | undefined;
-  #counts: CallCounts = NO_CALLS;
+  readonly #calls = new Map<string, { readonly priceClass: PriceClass; count: number }>();
 
   /** @param onCall is told of every request; must not throw */
   constructor(onCall?: (call: StorageCall) => void) {
@@ -33,21 +33,29 @@ export class CallCounter {
   }
 
   count(service: StorageService, operation: string): void {
-    this.#onCall?.({ service, operation, priceClass: priceClassOf(service, operation) });
-    this.#counts = addCounts(this.#counts, {
-      total: 1,
-      byOperation: { [`${service} ${operation}`]: 1 },
-      byPriceClass: { [priceClassOf(service, operation)]: 1 },
-    });
+    const priceClass = priceClassOf(service, operation);
+    this.#onCall?.({ service, operation, priceClass });
+    const name = `${service} ${operation}`;
+    const calls = this.#calls.get(name);
+    if (calls === undefined) this.#calls.set(name, { priceClass, count: 1 });
+    else calls.count += 1;
   }
 
   /** What was counted since the last {@link reset}. */
   snapshot(): CallCounts {
-    return this.#counts;
+    const byOperation: Record<string, number> = {};
+    const byPriceClass: Partial<Record<PriceClass, number>> = {};
+    let total = 0;
+    for (const [name, { priceClass, count }] of this.#calls) {
+      byOperation[name] = count;
+      byPriceClass[priceClass] = (byPriceClass[priceClass] ?? 0) + count;
+      total += count;
+    }
+    return { total, byOperation, byPriceClass };
   }
 
   reset(): void {
-    this.#counts = NO_CALLS;
+    this.#calls.clear();
   }
 }
 

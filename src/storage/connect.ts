@@ -9,6 +9,7 @@ import { CONTAINERS, LEASE_CONTAINER, ORDERS_TABLE, POISON_QUEUE, WAKE_UP_QUEUE 
 import { wholeNumber } from "../core/options.ts";
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { AzureBlobs } from "./blobs.ts";
+import { withBundles } from "./bundled-archive.ts";
 import { CallCounter, countingClient, type StorageCall } from "./call-counter.ts";
 import { callStorage } from "./call.ts";
 import { legacyHttpClient } from "./legacy-http-client.ts";
@@ -81,7 +82,7 @@ export function connectStorage(options: StorageOptions): ConnectedStorage {
     orders: new AzureOrdersTable(table, commits, timeoutMs),
     wakeUps: new AzureWakeUpQueue(queues.getQueueClient(dashed(WAKE_UP_QUEUE)), timeoutMs),
     leases: new AzureOrderLeases(leaseContainer, timeoutMs),
-    blobs: new AzureBlobs(blobs, dashed, timeoutMs),
+    blobs: withBundles(new AzureBlobs(blobs, dashed, timeoutMs)),
     calls,
 
     async createResources(callOptions) {

@@ -1,7 +1,25 @@
+import { isIP } from "node:net";
 import ipaddr from "ipaddr.js";
 
 /** Azure's platform address: public by its range, but it is answered by the machine the process runs on, with its secrets. */
 const PLATFORM_ADDRESS = "168.63.129.16";
+
+/** By RFC 6761 these names are this machine, whether the resolver knows them or not. */
+const LOCAL_NAME = /^(?:.*\.)?localhost\.?$/i;
+
+/** Why a webhook may not connect to this host of a URL, for messages; undefined if it may, or if that takes a lookup. */
+export function refusedHost(hostname: string): string | undefined {
+  if (LOCAL_NAME.test(hostname)) return `${hostname} is this machine`;
+  const address = hostname.replace(/^\[(.*)\]$/, "$1");
+  return isIP(address) === 0 ? undefined : refusedAddress(address, address);
+}
+
+/** The same for an address that `hostname` has. */
+export function refusedAddress(hostname: string, address: string): string | undefined {
+  const range = refusedRange(address);
+  if (range === undefined) return undefined;
+  return `${hostname === address ? address : `${hostname} is ${address}, which`} is not a public address (${range})`;
+}
 
 /**
  * Why a webhook may not connect to this address, as a word for messages; undefined if it may. Only ordinary addresses of the internet are

@@ -3,6 +3,7 @@ import type { Webhook } from "standardwebhooks";
 import { OutboxError, printable } from "../core/errors.ts";
 import { wholeNumber } from "../core/options.ts";
 import type { ClientErrorPolicy } from "./answer.ts";
+import { refusedHost } from "./addresses.ts";
 import { signerOf } from "./secrets.ts";
 
 export interface WebhookOptions {
@@ -63,33 +64,46 @@ const OWN_HEADERS: ReadonlySet<string> = new Set([
 /** @throws `invalid-option` naming the option and what is allowed */
 export function resolveWebhookOptions(options: WebhookOptions, name: OptionName, minTimeoutMs = 1_000): ResolvedWebhookOptions {
   const allowHttp = flag(name("allowHttp"), options.allowHttp);
+  const allowPrivateAddresses = flag(name("allowPrivateAddresses"), options.allowPrivateAddresses);
   const clientErrors: unknown = options.clientErrors ?? "dead";
   if (clientErrors !== "dead" && clientErrors !== "retry") {
     throw refusal(name("clientErrors"), clientErrors, '"dead" or "retry" is allowed (default "dead")');
   }
   return {
-    url: urlOf(name("url"), options.url, allowHttp ? undefined : name("allowHttp")),
+    url: urlOf(options.url, name, { allowHttp, allowPrivateAddresses }),
     signers: signersOf(options, name),
     timeoutMs: wholeNumber(name("timeoutMs"), options.timeoutMs, { default: 15_000, min: minTimeoutMs, max: 120_000 }),
     maxResponseBytes: wholeNumber(name("maxResponseBytes"), options.maxResponseBytes, { default: 4_096, min: 0, max: 65_536 }),
-    allowPrivateAddresses: flag(name("allowPrivateAddresses"), options.allowPrivateAddresses),
+    allowPrivateAddresses,
     clientErrors,
     headers: headersOf(name("headers"), options.headers ?? {}),
   };
 }
 
-/** @param httpOption the option that would allow `http:`, if it is off */
-function urlOf(name: string, text: unknown, httpOption: string | undefined): URL {
+function urlOf(
+  text: unknown,
+  optionName: OptionName,
+  { allowHttp, allowPrivateAddresses }: { readonly allowHttp: boolean; readonly allowPrivateAddresses: boolean },
+): URL {
+  const name = optionName("url");
   const url = typeof text === "string" ? URL.parse(text) : null;
   if (url === null) throw new OutboxError("invalid-option", `${name} is no URL: https://host/path is allowed`);
-  if (url.protocol === "http:" && httpOption !== undefined) {
-    throw new OutboxError("invalid-option", `${name} is an http: URL: https: is allowed, http: only with ${httpOption}`);
+  if (url.protocol === "http:" && !allowHttp) {
+    throw new OutboxError("invalid-option", `${name} is an http: URL: https: is allowed, http: only with ${optionName("allowHttp")}`);
   }
   if (url.protocol !== "https:" && url.protocol !== "http:") {
     throw new OutboxError("invalid-option", `${name} is a URL of the scheme ${printable(url.protocol, 20)} https: is allowed`);
   }
   if (url.username !== "" || url.password !== "") {
     throw new OutboxError("invalid-option", `${name} has a user or password in it: the option headers takes an authorization`);
+  }
+  // What a name leads to shows when it is connected to; of an address it is known by now, and no event has to die for it.
+  const refused = allowPrivateAddresses ? undefined : refusedHost(url.hostname);
+  if (refused !== undefined) {
+    throw new OutboxError(
+      "invalid-option",
+      `${name}: ${printable(refused, 300)}: allowed only with ${optionName("allowPrivateAddresses")}`,
+    );
   }
   return url;
 }

@@ -62,7 +62,12 @@ export function webhookSubscription<W extends AnyWorkflow, Type extends EventTyp
   );
   const { name, events, when, retry, retryByType, concurrency } = definition;
   const redact = createRedactor(url, headers);
-  const connections = new Connections(url.origin, { allowPrivateAddresses, lookup: resolve, ca });
+  const connections = new Connections(url.origin, {
+    allowPrivateAddresses,
+    optIn: optionName("allowPrivateAddresses"),
+    lookup: resolve,
+    ca,
+  });
   const subscription = defineSubscription<W, Type>(workflow, {
     name,
     ...(events === undefined ? {} : { events }),

@@ -2,7 +2,8 @@
 import { printable } from "../core/errors.ts";
 import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
 import { splitGhosts, type QueuedEvent } from "../core/stream.ts";
-import { ghostEnd } from "./head-end.ts";
+import { archiveDiscard } from "./archive-blob.ts";
+import { discardedEnd, ghostEnd } from "./head-end.ts";
 import { listPending } from "./list-pending.ts";
 import type { OrderStream } from "./order-stream.ts";
 import type { RoundState } from "./round-state.ts";
@@ -72,11 +73,13 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   const last = pending.at(-1)?.sequence ?? 0;
   if (last > progress.relayed) progress = { ...progress, relayed: last };
   for (const event of pending) {
-    if (event.decision?.action !== "discard") break;
+    const { decision } = event;
+    if (decision?.action !== "discard") break;
+    const archived = await archiveDiscard({ ...round.options, ...round.input }, name, event, decision);
     progress = { ...progress, sequence: event.sequence, id: event.id };
     round.keepElsewhere(name, progress);
     await round.recordStreams();
-    round.archiver.add({ subscription: name, ...ghostEnd(event) });
+    round.archiver.add({ subscription: name, ...discardedEnd(event, { decision, archived }) });
   }
   round.keepElsewhere(name, progress);
   round.waitsElsewhere(

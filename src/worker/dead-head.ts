@@ -12,6 +12,7 @@ import type { RetryPolicy } from "../core/retry.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
 import { workerMetrics } from "../system/metrics.ts";
+import { archiveDiscard } from "./archive-blob.ts";
 import { finished, stands, type HeadStep } from "./head-end.ts";
 import { readEvent } from "./open-event.ts";
 import type { HeadContext } from "./round-options.ts";
@@ -68,7 +69,10 @@ export class DeadHead {
 
   /** F4 */
   async carryOut(queued: QueuedEvent, decision: Decision): Promise<HeadStep> {
-    if (decision.action === "discard") return finished(queued, queued.text, "discarded", this.mayBeIndexed(queued), decision);
+    if (decision.action === "discard") {
+      const archived = await archiveDiscard(this.#context, this.#subscription.name, queued, decision);
+      return finished(queued, queued.text, "discarded", this.mayBeIndexed(queued), { decision, archived });
+    }
     const history = appendFailure(queued.history, {
       at: decision.at,
       starts: 0,

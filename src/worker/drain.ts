@@ -5,6 +5,7 @@ import { decodePendingState, isDue } from "../core/pending-event.ts";
 import type { OrderAndOutbox } from "../core/ports.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { HeadEnd } from "./head-end.ts";
+import { listPending } from "./list-pending.ts";
 import { newsBefore, parkedStreams } from "./news-before.ts";
 import type { OrderStream } from "./order-stream.ts";
 import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
@@ -17,10 +18,14 @@ import { runHead } from "./run-head.ts";
  * process, where it pokes nobody (F4).
  */
 const TRUSTED_MS = 5_000;
+/** Asking for one is a small write. A listing asks for all at once, and costs as much as about so many; it is made once in {@link TRUSTED_MS}. */
+const LISTING_PAYS = 12;
 
 export class Drain {
   readonly #round: RoundState;
   readonly #headContext: HeadContext;
+  /** When each stream was listed, by the monotonic clock. */
+  readonly #listedAt = new Map<OrderStream, number>();
   #handled = 0;
 
   constructor(round: RoundState) {
@@ -111,7 +116,7 @@ export class Drain {
   /** Strictly one event at a time (G2). Never rejects. */
   async #drain(stream: OrderStream): Promise<void> {
     try {
-      while (this.#round.isRunnable(stream)) await this.#runHead(stream, this.#doubted(stream.queue[0]!));
+      while (this.#round.isRunnable(stream)) await this.#runHead(stream, await this.#doubted(stream));
     } catch (error) {
       this.#round.fail(error);
     }
@@ -119,13 +124,39 @@ export class Drain {
     await options.slots.leave(stream.name, input.orderId);
   }
 
-  /** F4: may an operator have decided about it since it was relayed? Then its start is conditional, like that of any suspect. */
-  #doubted(head: QueuedEvent): QueuedEvent {
+  /** F4: may an operator have decided about the head since it was relayed? Then its start is conditional, like that of any suspect. */
+  async #doubted(stream: OrderStream): Promise<QueuedEvent> {
+    if (this.#isStale(stream.queue[0]!) && this.#listingPays(stream)) await this.#lookAgain(stream);
+    const head = stream.queue[0]!;
+    return this.#isStale(head) ? { ...head, suspect: true } : head;
+  }
+
+  #isStale({ suspect, known }: QueuedEvent): boolean {
+    if (suspect || known === undefined) return false;
     const { input, options } = this.#round;
-    const { known } = head;
-    if (head.suspect || known === undefined) return head;
-    const isFresh = known.pokes === input.wakeable.pokes && options.clock.monotonic() - known.atMs <= TRUSTED_MS;
-    return isFresh ? head : { ...head, suspect: true };
+    return known.pokes !== input.wakeable.pokes || options.clock.monotonic() - known.atMs > TRUSTED_MS;
+  }
+
+  #listingPays(stream: OrderStream): boolean {
+    const listedAt = this.#listedAt.get(stream) ?? Number.NEGATIVE_INFINITY;
+    if (this.#round.options.clock.monotonic() - listedAt <= TRUSTED_MS) return false;
+    return stream.queue.filter((event) => this.#isStale(event)).length > LISTING_PAYS;
+  }
+
+  /** What is as it was is known again. What is not stays in doubt, and its start finds out why. */
+  async #lookAgain(stream: OrderStream): Promise<void> {
+    const { order, options, input } = this.#round;
+    const known = { pokes: input.wakeable.pokes, atMs: options.clock.monotonic() };
+    this.#listedAt.set(stream, known.atMs);
+    try {
+      const { events } = await listPending(options.storage.blobs, stream.name, order, options.logger);
+      const etags = new Map(events.map(({ id, etag }) => [id, etag]));
+      stream.enqueue(
+        stream.queue.filter((event) => this.#isStale(event) && etags.get(event.id) === event.etag).map((event) => ({ ...event, known })),
+      );
+    } catch (error) {
+      options.logger.debug("a look at what waits failed", { orderId: input.orderId, error: describeError(error) });
+    }
   }
 
   async #runHead(stream: OrderStream, head: QueuedEvent): Promise<void> {

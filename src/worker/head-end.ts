@@ -1,9 +1,9 @@
 /** How the handling of a stream's head may end, and what is left of an event then. */
-import type { Decision } from "../core/pending-event.ts";
 import type { QueuedEvent } from "../core/stream.ts";
 import type { FinishedEvent } from "./archiver.ts";
 
 type EventEnd = Omit<FinishedEvent, "subscription">;
+type Discarded = Required<Pick<FinishedEvent, "decision" | "archived">>;
 
 export type HeadEnd =
   /** Done with, one way or the other: the stream goes on. */
@@ -31,13 +31,19 @@ export function finished(...end: Parameters<typeof eventEnd>): HeadEnd {
   return { kind: "finished", event: eventEnd(...end) };
 }
 
-/** How an event ended that the progress has passed already, or that an operator has discarded. */
+/**
+ * How an event ended that the progress has passed already. If it was discarded, the archive has it as discarded by now, and that stays on
+ * record. A discard that was recorded later changes nothing any more (G6).
+ */
 export function ghostEnd(event: QueuedEvent): EventEnd {
-  const { attempts, text, status, decision } = event;
-  const isIndexed = status === "blocked";
-  if (decision?.action === "discard") return { ...eventEnd(event, text, "discarded", isIndexed, decision), leftOver: true };
+  const { attempts, text, status } = event;
   // The last start of a handled event is counted nowhere else.
-  return { ...eventEnd({ ...event, attempts: Math.max(1, attempts) }, text, "handled", isIndexed), leftOver: true };
+  return { ...eventEnd({ ...event, attempts: Math.max(1, attempts) }, text, "handled", status === "blocked"), leftOver: true };
+}
+
+/** How one ended that nobody runs here, and that is discarded and archived so. */
+export function discardedEnd(event: QueuedEvent, how: Discarded): EventEnd {
+  return eventEnd(event, event.text, "discarded", event.status === "blocked", how);
 }
 
 function eventEnd(
@@ -45,7 +51,7 @@ function eventEnd(
   text: string | undefined,
   outcome: FinishedEvent["outcome"],
   dropsDeadLetter: boolean,
-  decision?: Decision,
+  discarded?: Discarded,
 ): EventEnd {
-  return { id, sequence, previous, attempts, text, outcome, dropsDeadLetter, ...(decision === undefined ? {} : { decision }) };
+  return { id, sequence, previous, attempts, text, outcome, dropsDeadLetter, ...discarded };
 }

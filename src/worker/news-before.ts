@@ -8,8 +8,8 @@ export function parkedStreams(streams: readonly OrderStream[]): OrderStream[] {
 }
 
 /**
- * What comes first while drains run: a poke or the time to look for new commits, or the end of a drain or of a park. Only an idle stream gains
- * from an early look (W9), and one that stands from a poke too: an operator may have decided about its head (F4).
+ * What comes first while drains run: a poke or the time to look for new commits, or the end of a drain, of a park or of some time. Only an
+ * idle stream gains from an early look (W9), and one that stands from a poke too: an operator may have decided about its head (F4).
  */
 export async function newsBefore(
   running: ReadonlyMap<OrderStream, Promise<void>>,
@@ -36,7 +36,8 @@ export async function newsBefore(
     return await Promise.race([
       ...[...running.values()].map((drain) => drain.then(() => "ended" as const)),
       ...due,
-      ...(idle ? [after(pollMs, "tick" as const)] : []),
+      // While all streams run there is nothing to look for, but what is finished by now has to be archived.
+      after(pollMs, idle ? ("tick" as const) : ("ended" as const)),
       ...(idle || stands ? [poke()] : []),
     ]);
   } finally {

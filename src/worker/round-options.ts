@@ -4,7 +4,7 @@ import type { Pause } from "../core/controls.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
-import type { LeaseBlob, Storage } from "../core/ports.ts";
+import type { LeaseBlob, OrderAndOutbox, Storage } from "../core/ports.ts";
 import type { AnyWorkflow, Subscription } from "../core/workflow.ts";
 import type { Breakers } from "./breakers.ts";
 import type { EndedStarts } from "./ended-starts.ts";
@@ -43,6 +43,8 @@ export interface RoundInput {
   readonly lease: HeldLease;
   /** What the lease was acquired on. */
   readonly blob: LeaseBlob;
+  /** What was in the table when the lease was acquired. Undefined: the round has to ask. */
+  readonly found: OrderAndOutbox | undefined;
   /** Made when this round began: operators see its time as that since when the lease is held. */
   readonly mark: EventId;
   /** May a further event start: false once the host stops or the time budget is spent. */

@@ -3,9 +3,9 @@
  * seen are gone: W3 here, W1 in relay-step.ts. Then W2, W9 and G2 in drain.ts, W4 in run-head.ts.
  *
  * Who writes what: RoundState has the order's place and why it stands, OrderStream one stream's queue and why it stands; each is changed by
- * its own methods alone, which name their callers. The ProgressWriter alone writes the lease blob; the Archiver alone writes the archive and
- * deletes finished event blobs; event-blobs.ts creates event blobs, save-state.ts and mend-chain.ts write their metadata, dead-head.ts the index
- * of dead letters.
+ * its own methods alone, which name their callers. The ProgressWriter alone writes the lease blob; the Archiver alone writes the archive (but
+ * for discards, which are in it before the progress passes them, archive-blob.ts) and deletes finished event blobs; event-blobs.ts creates
+ * event blobs, save-state.ts and mend-chain.ts write their metadata, dead-head.ts the index of dead letters.
  */
 import { isOutboxError } from "../core/errors.ts";
 import { knownStream } from "../core/progress.ts";
@@ -42,7 +42,7 @@ export async function runRound(options: RoundOptions, input: RoundInput): Promis
 
 /** Everything that is pending is in the streams afterwards. */
 async function start(round: RoundState): Promise<void> {
-  const found = await readOutbox(round);
+  const found = await readOutbox(round, round.input.found);
   const sequence = topSequence(found);
   if (sequence < round.seen) {
     round.stopAll();

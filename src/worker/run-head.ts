@@ -60,7 +60,7 @@ class HeadRun {
   async #inSlot(queued: QueuedEvent): Promise<HeadStep> {
     const { slots, orderId, logger } = this.#context;
     const { name: subscription } = this.#subscription;
-    const line = await slots.enter(subscription, orderId);
+    const line = slots.enter(subscription, orderId);
     if (line !== undefined) {
       // Nothing is wrong, and many orders may say so.
       logger.debug("an order waits for a slot of its subscription", { orderId, subscription, slots: line.slots });

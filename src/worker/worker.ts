@@ -6,7 +6,7 @@ import { nextEventId } from "../core/event-id.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
 import { wholeNumber } from "../core/options.ts";
 import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
-import type { LeaseBlob, Storage } from "../core/ports.ts";
+import type { LeaseBlob, OrderAndOutbox, Storage } from "../core/ports.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
 import { assertSubscriptions, type AnyWorkflow, type Subscription } from "../core/workflow.ts";
 import { systemClock } from "../system/clock.ts";
@@ -49,6 +49,17 @@ export interface WorkerOptions {
   readonly logger?: Logger;
 }
 
+/** An order that this worker has to itself. */
+interface TakenOrder {
+  readonly lease: HeldLease;
+  /** What the lease was acquired on. */
+  readonly blob: LeaseBlob;
+  /** What was in the table when it was acquired, if that is known. */
+  readonly found: OrderAndOutbox | undefined;
+}
+
+/** No lease of any worker is shorter. */
+const MIN_LEASE_MS = 15_000;
 /** How often the lease blob may change under us (created, deleted, written by another round) before the wake-up is put back. */
 const MAX_ACQUIRE_TRIES = 5;
 /** Another process may be the next to take such an order: then it stays in mind here, so there is a bound. */
@@ -65,7 +76,7 @@ export function createWorker(options: WorkerOptions): Worker {
     leases: storage.leases,
     clock,
     logger,
-    durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: 15_000, max: 60_000 }),
+    durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: MIN_LEASE_MS, max: 60_000 }),
   };
   const timeBudgetMs = wholeNumber("timeBudgetMs", options.timeBudgetMs, { default: 240_000, min: 1_000, max: 3_600_000 });
   const pauseCache = new PauseCache(storage.orders, clock, logger);
@@ -76,6 +87,7 @@ export function createWorker(options: WorkerOptions): Worker {
     clock,
     random,
     limit: (subscription) => concurrencyOf(subscriptions, subscription, capacity),
+    runsHere: (orderId) => running.has(orderId),
     wake: (orderId) => wake(orderId),
   });
   const roundOptions: RoundOptions = {
@@ -116,13 +128,13 @@ export function createWorker(options: WorkerOptions): Worker {
       const taken = await takeLease(order);
       if (taken === "taken") return result("taken", leaseOptions.durationMs);
       if (taken === "moving") return result("left", 1_000);
-      const { lease, blob } = taken;
+      const { lease, blob, found } = taken;
       const holderDied = !letGo.delete(order) && blob.state === "abandoned";
       const pauses = (): Promise<readonly Pause[] | undefined> => pauseCache.current();
       const freshPauses = (): Promise<readonly Pause[] | undefined> => pauseCache.fresh();
       // Asked for now, so that the first event need not wait for it. Never rejects.
       void pauses();
-      const outcome = await underLease({ orderId, order, lease, blob, holderDied, mayStart, stop, wakeable, pauses, freshPauses });
+      const outcome = await underLease({ orderId, order, lease, blob, found, holderDied, mayStart, stop, wakeable, pauses, freshPauses });
       handled += outcome.handled;
       for (const problem of outcome.problems) problems.add(problem);
       if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
@@ -138,18 +150,13 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 
   /** A slot is free for the order: its round here looks again, or else it gets one, here or in another process (W7). */
-  async function wake(orderId: OrderId): Promise<boolean> {
+  async function wake(orderId: OrderId): Promise<void> {
     const present = running.get(orderId);
-    if (present !== undefined) {
-      present.poke();
-      return true;
-    }
+    if (present !== undefined) return present.poke();
     try {
       await storage.wakeUps.send(encodeWakeUp(orderId), 0);
-      return true;
     } catch (error) {
       logger.warn("an order that waits for a slot could not be woken; it looks again by itself", { orderId, error: describeError(error) });
-      return false;
     }
   }
 
@@ -169,12 +176,19 @@ export function createWorker(options: WorkerOptions): Worker {
   }
 
   /** `taken`: somebody else holds it. `moving`: it could not be had for reasons that pass. */
-  async function takeLease(order: OrderKey): Promise<{ readonly lease: HeldLease; readonly blob: LeaseBlob } | "taken" | "moving"> {
+  async function takeLease(order: OrderKey): Promise<TakenOrder | "taken" | "moving"> {
     for (let tries = 0; tries < MAX_ACQUIRE_TRIES; tries++) {
+      const startedAt = clock.monotonic();
       try {
         const blob = (await storage.leases.read(order)) ?? (await storage.leases.create(order));
         if (blob.state === "taken") return "taken";
-        return { lease: await HeldLease.acquire(order, blob, leaseOptions), blob };
+        // The outbox is read beside the acquisition, one round trip less before the first event. It is as good as read afterwards: whoever held
+        // the lease in between has left its progress as it was, so he has finished nothing (W2); and left nothing behind, for he gave it back
+        // before it could run out.
+        const [acquired, read] = await Promise.allSettled([HeldLease.acquire(order, blob, leaseOptions), storage.orders.readOutbox(order)]);
+        if (acquired.status === "rejected") throw acquired.reason;
+        const isSound = read.status === "fulfilled" && clock.monotonic() - startedAt < MIN_LEASE_MS;
+        return { lease: acquired.value, blob, found: isSound ? read.value : undefined };
       } catch (error) {
         if (isOutboxError(error, "lease-taken")) return "taken";
         // Created by another worker, written by a round in between, or deleted by cleanup: look again (C34).

@@ -234,11 +234,11 @@ describe("on an account with trouble", () => {
     const texts = records.map((record) => new TextDecoder().decode(record!.bytes)).filter((text) => text.includes('"cleanup"'));
     expect(texts.map((text) => JSON.parse(text) as unknown)).toMatchObject([
       { action: "cleanup", reason: "space", outcome: "intended" },
-      { action: "cleanup", reason: "space", outcome: expect.stringMatching(/^removed .*, 0 archived events$/) },
+      { action: "cleanup", reason: "space", outcome: expect.stringMatching(/^removed .*, 0 archive blobs$/) },
     ]);
     expect(await cli("cleanup", "--dry-run", "--archive-days", "1")).toMatchObject({
       status: 0,
-      stdout: expect.stringContaining("0 archived events"),
+      stdout: expect.stringContaining("0 archive blobs"),
     });
     const { stdout: gauges } = await cli("metrics");
     expect(gauges).toContain('outbox_pending_count{subscription="report"} 5');

@@ -1,14 +1,14 @@
 /** `ordered-outbox work` as a process of its own, against Azurite. */
 import { spawn, type ChildProcessByStdio } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, mkdtemp, readFile, rm } from "node:fs/promises";
+import { copyFile, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { createInterface } from "node:readline";
 import type { Readable, Writable } from "node:stream";
-import { fileURLToPath } from "node:url";
+import { fileURLToPath, pathToFileURL } from "node:url";
 import { afterEach, beforeAll, describe, expect, inject, test } from "vitest";
 import { QueueServiceClient } from "@azure/storage-queue";
 import { createOutbox, type Outbox } from "../../src/producer/outbox.ts";
@@ -246,6 +246,30 @@ describe("handling events", () => {
 
 describe("what is wrong is said, with an exit status", () => {
   const SECRET = "c2VjcmV0LWtleS1vZi10aGUtYWNjb3VudA==";
+
+  test("a setting that the module refuses: named, with a hint that leads to it", async () => {
+    const directory = await mkdtemp(join(tmpdir(), "bad-setting-"));
+    try {
+      const index = new URL("../../src/index.ts", import.meta.url).href;
+      await writeFile(
+        join(directory, "module.mjs"),
+        `import { webhooksFromSettings } from ${JSON.stringify(index)}; export { workflow } from ${JSON.stringify(pathToFileURL(FIXTURE).href)};
+         export const subscriptions = webhooksFromSettings({ name: "w", events: {} }, process.env);`,
+      );
+      const settings = {
+        ORDERED_OUTBOX_WEBHOOK_PARTNER_URL: "https://127.0.0.1/",
+        ORDERED_OUTBOX_WEBHOOK_PARTNER_SECRET: `whsec_${SECRET}`,
+      };
+      const { status, stderr } = await run(["work", "--workflow", "./module.mjs"], settings, directory).ended();
+      expect(status).toBe(2);
+      expect(stderr).toContain("setting ORDERED_OUTBOX_WEBHOOK_PARTNER_ALLOW_PRIVATE_ADDRESSES");
+      expect(stderr).toContain("the README describes the settings of webhooks");
+      expect(stderr).not.toContain("--help");
+    } finally {
+      await rm(directory, { recursive: true });
+    }
+  });
+
   const account = (port: number): Readonly<Record<string, string>> => ({
     ORDERED_OUTBOX_CONNECTION_STRING: `DefaultEndpointsProtocol=http;AccountName=a;AccountKey=${SECRET};${["Blob", "Queue", "Table"].map((service) => `${service}Endpoint=http://127.0.0.1:${port}/a`).join(";")}`,
   });

@@ -1,7 +1,9 @@
 import { beforeAll, describe, expect, it } from "vitest";
+import { encodeBundle } from "../../src/core/archive-bundle.ts";
 import { CONTAINERS, streamPrefix } from "../../src/core/names.ts";
 import type { ListedBlob, Storage } from "../../src/core/ports.ts";
-import { failure, newOrder, type Connect } from "./harness.ts";
+import { bundleMember, listArchive, writeBundle } from "../support/bundles.ts";
+import { eventId, failure, newOrder, type Connect } from "./harness.ts";
 
 const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
 
@@ -45,6 +47,13 @@ export function describeBlobs(connect: Connect): void {
         Array.from({ length: 8 }, (_, index) => storage.blobs.create("events", name, bytes(String(index)), {})),
       );
       expect(outcomes.filter(({ status }) => status === "fulfilled")).toHaveLength(1);
+    });
+
+    it("W10: a listing in small pages goes on to its end", async () => {
+      const prefix = `mail/${newOrder()}/`;
+      for (const n of [1, 2, 3]) await storage.blobs.create("events", `${prefix}${n}.json`, bytes("1"), { n: String(n) });
+      const small = await Array.fromAsync(storage.blobs.list("events", prefix, { pageSize: 1 }));
+      expect(small.map(({ name, metadata }) => [name, metadata])).toEqual([1, 2, 3].map((n) => [`${prefix}${n}.json`, { n: String(n) }]));
     });
 
     it("W11: writeMetadata replaces the metadata at its etag and keeps the bytes", async () => {
@@ -129,6 +138,58 @@ export function describeBlobs(connect: Connect): void {
       await Promise.all(all.map((name) => storage.blobs.create("events", name, bytes(""), {})));
       await storage.blobs.delete("events", all);
       expect(await names(prefix)).toEqual([]);
+    });
+
+    describe("bundles in the archive", () => {
+      it("their events are listed and read as if each had a blob of its own, among those that have one", async () => {
+        const prefix = streamPrefix("mail", newOrder());
+        const name = await writeBundle(storage.blobs, prefix, [1, 2, 4]);
+        const single = await storage.blobs.create("archive", `${prefix}${eventId(3)}.json`, bytes('{"n":3}'), { sequence: "3" });
+        const all = await listArchive(storage.blobs, prefix);
+        expect(all.map((blob) => blob.name)).toEqual([1, 2, 3, 4].map((number) => `${prefix}${eventId(number)}.json`));
+        expect(all.map(({ metadata }) => metadata["sequence"])).toEqual(["1", "2", "3", "4"]);
+        expect(all.map(({ sizeBytes }) => sizeBytes)).toEqual([7, 7, 7, 7]);
+        expect(all.map(({ bundle }) => bundle?.name)).toEqual([name, name, undefined, name]);
+        expect(all.every(({ ageMs }) => ageMs >= 0 && ageMs < 60_000)).toBe(true);
+        for (const { name: member, etag, metadata } of all) {
+          const read = await storage.blobs.read("archive", member);
+          expect(read).toEqual({ bytes: bytes(`{"n":${metadata["sequence"]}}`), etag, metadata });
+        }
+        expect(all[2]?.etag).toBe(single);
+        expect(await storage.blobs.read("archive", `${prefix}${eventId(5)}.json`)).toBeUndefined();
+      });
+
+      it("W11: a bundle is create-only too, and reads as it is under its own name", async () => {
+        const prefix = streamPrefix("mail", newOrder());
+        const name = await writeBundle(storage.blobs, prefix, [1, 2]);
+        await failure(writeBundle(storage.blobs, prefix, [1, 2]), "already-exists");
+        expect((await storage.blobs.read("archive", name))?.bytes).toEqual(bytes('{"n":1}\n{"n":2}\n'));
+      });
+
+      it("a full one: 100 members of any bytes", async () => {
+        const prefix = streamPrefix("mail", newOrder());
+        const numbers = Array.from({ length: 100 }, (_, index) => index + 1);
+        const bundle = encodeBundle(
+          prefix,
+          numbers.map((number) => bundleMember(number, { bytes: new Uint8Array(10_000).fill(number % 13) })),
+        );
+        await storage.blobs.create("archive", bundle.name, bundle.bytes, bundle.metadata);
+        expect(await listArchive(storage.blobs, prefix)).toHaveLength(100);
+        const last = await storage.blobs.read("archive", `${prefix}${eventId(100)}.json`);
+        expect(last?.bytes).toEqual(new Uint8Array(10_000).fill(100 % 13));
+      });
+
+      it("an event in one can't be changed; it goes with its bundle", async () => {
+        const prefix = streamPrefix("mail", newOrder());
+        const name = await writeBundle(storage.blobs, prefix, [1, 2]);
+        const [first] = await listArchive(storage.blobs, prefix);
+        await failure(storage.blobs.writeMetadata("archive", first!.name, { a: "1" }, first!.etag), "bug");
+        await storage.blobs.delete("archive", [first!.name]);
+        expect(await listArchive(storage.blobs, prefix)).toHaveLength(2);
+        await storage.blobs.delete("archive", [name]);
+        expect(await listArchive(storage.blobs, prefix)).toEqual([]);
+        expect(await storage.blobs.read("archive", first!.name)).toBeUndefined();
+      });
     });
 
     it("an aborted signal ends calls before anything is done", async () => {

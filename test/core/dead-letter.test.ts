@@ -8,7 +8,18 @@ const group = (reason: string, orderId = "o-1"): string => errorGroup(reason, pa
 
 describe("errorGroup", () => {
   test.each([
-    ["a number", "Error: timeout after 30 s, status 503", "Error: timeout after # s, status #"],
+    ["a number", "Error: timeout after 30 s, line 503", "Error: timeout after # s, line #"],
+    ["an HTTP status stays", "http://10.0.0.7:8080 answered 422: line 3", "http://#:# answered 422: line #"],
+    [
+      "an HTTP status in other words",
+      "status 503, Status: 404, status code 401, HTTP/1.1 500, status=409",
+      "status 503, Status: 404, status code 401, HTTP/# 500, status=409",
+    ],
+    [
+      "what is no HTTP status",
+      "answered 600, answered 4040, status 404.5, answered 200-300, status 12 404",
+      "answered #, answered #, status #, answered #-#, status # #",
+    ],
     ["a number with a point", "took 1.5 of 1,000.25", "took # of #"],
     ["a time", "due 2026-01-01T00:00:00.000Z, was 2026-01-01 10:11:12+09:00", "due #, was #"],
     ["a day", "not before 2026-01-01", "not before #"],
@@ -37,6 +48,13 @@ describe("errorGroup", () => {
   test("orders whose errors name them fall into one group, whatever their ids are", () => {
     const ids = ["alpha", "b-7", "100", "01JZ0000000000000000000001"];
     expect(new Set(ids.map((orderId) => group(`order ${orderId} has no carrier`, orderId))).size).toBe(1);
+  });
+
+  test("what a receiver refuses with another status is another group, whoever it is about", () => {
+    const answers = [401, 404, 422].flatMap((status) =>
+      ["100", "200"].map((id) => group(`https://x.example answered ${status}: order ${id}`, id)),
+    );
+    expect([...new Set(answers)]).toEqual([401, 404, 422].map((status) => `https://x.example answered ${status}: order #`));
   });
 
   test("an id is not cut out of a longer word", () => {

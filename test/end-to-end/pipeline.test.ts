@@ -148,7 +148,7 @@ describe("§8: calls, counted at the HTTP client", () => {
     expect(first.worker.byOperation["blob PutBlob"]).toBe(3);
   });
 
-  test("100 events on one order in one round: at most 3.3 worker calls an event", async () => {
+  test("100 events on one order in one round: at most 2.3 worker calls an event", async () => {
     const storage = await connectTestStorage();
     const { worker } = await cost(
       storage,
@@ -156,7 +156,7 @@ describe("§8: calls, counted at the HTTP client", () => {
       Array.from({ length: 50 }, (_, index) => index),
       2,
     );
-    expect(worker.total).toBeLessThanOrEqual(330);
+    expect(worker.total).toBeLessThanOrEqual(230);
     expect(worker.byPriceClass["blob list"]).toBeUndefined();
     expect(worker.byPriceClass["blob read"]).toBeUndefined();
   });

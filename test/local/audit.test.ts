@@ -10,6 +10,7 @@ function committed(n: number, orderId: string = "o"): CommittedEvent {
     sequence: n,
     type: "shipment.in-transit",
     time: "2026-01-05T08:00:00Z",
+    dataText: "{}",
     dataDigest: `d${n}`,
   };
 }

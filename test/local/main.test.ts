@@ -93,6 +93,10 @@ describe("a run", () => {
       expect(result.events).toBeGreaterThan(60);
       expect(result.subscriptions["customer-notifier"]!.events).toBeGreaterThan(20);
       expect(result.refused).toBeGreaterThan(0);
+      // What the partner refuses on purpose is counted, and is no error to be looked into.
+      expect(stderr).toMatch(/^1?\d\d events to commit and handle/m);
+      expect(stderr).toMatch(new RegExp(`backlog 0 · refused ${result.refused} `));
+      expect(stderr).not.toMatch("ERROR");
       expect(stderr).toMatch(/^first event handled after [0-9.]+ s$/m);
       expect(stderr).toMatch(new RegExp(`committed ${result.events}/${result.events} · handled ${result.events} · backlog 0`));
       expect(stderr).toMatch(/^blob +PutBlob +blob write +[0-9]+ +[0-9.]+$/m);

@@ -1,8 +1,10 @@
 import { expect, test } from "vitest";
 import type { CommittedEvent } from "../../src/local/audit.ts";
+import { auditedSubscriptions } from "../../src/local/audited.ts";
 import type { HandledRecord } from "../../src/local/handled-record.ts";
 import { auditRun, total, type RunAuditInput } from "../../src/local/run-audit.ts";
-import type { ShipmentEventType } from "../../src/shipment/workflow.ts";
+import { defineSubscription } from "../../src/core/workflow.ts";
+import { shipmentWorkflow, type ShipmentEventType } from "../../src/shipment/workflow.ts";
 
 const TYPES: readonly ShipmentEventType[] = ["order.approved", "shipment.instructed", "shipment.in-transit", "shipment.delivered"];
 const ALL = [1, 2, 3, 4];
@@ -10,7 +12,20 @@ const ALL = [1, 2, 3, 4];
 const WANTED = { "audit-log": ALL, "customer-notifier": [2, 4], partner: [2, 3, 4] };
 
 function committed(n: number): CommittedEvent {
-  return { orderId: "o", id: `o-${n}`, sequence: n, type: TYPES[n - 1]!, time: "2026-01-05T08:00:00Z", dataDigest: `d${n}` };
+  return {
+    orderId: "o",
+    id: `o-${n}`,
+    sequence: n,
+    type: TYPES[n - 1]!,
+    time: "2026-01-05T08:00:00Z",
+    dataText: `{"n":${n}}`,
+    dataDigest: `d${n}`,
+  };
+}
+
+/** With ids that a stored event can have. */
+function committedWithIds(): CommittedEvent[] {
+  return ALL.map((n) => ({ ...committed(n), id: `01JZ0000000000000000000${String(n).padStart(3, "0")}` }));
 }
 
 function records(subscription: string, sequences: readonly number[]): HandledRecord[] {
@@ -20,6 +35,7 @@ function records(subscription: string, sequences: readonly number[]): HandledRec
 function auditOf(change: Partial<typeof WANTED> & { readonly [name: string]: number[] }, more: Partial<RunAuditInput> = {}) {
   const handled = Object.entries({ ...WANTED, ...change }).flatMap(([name, sequences]) => records(name, sequences));
   return auditRun({
+    audited: auditedSubscriptions([{ name: "audit-log", wants: () => true }]),
     committed: ALL.map(committed),
     handled,
     tornRecords: 0,
@@ -54,6 +70,32 @@ test("G2: out of order for one subscription alone", () => {
 
 test("an event that a subscription does not want is unexpected there", () => {
   expect(auditOf({ "customer-notifier": [2, 3, 4] }).subscriptions["customer-notifier"]).toMatchObject({ unexpected: 1, missing: 0 });
+});
+
+test("a subscription that was added to the deployed ones is held to its own filter, which may look at the data", () => {
+  const stats = defineSubscription(shipmentWorkflow, {
+    name: "stats",
+    events: ["shipment.in-transit", "shipment.delivered"],
+    when: ({ dataText, sequence }) => (JSON.parse(dataText) as { n: number }).n === 4 && sequence === 4,
+    handle() {},
+  });
+  const more = { audited: auditedSubscriptions([{ name: "audit-log", wants: () => true }, stats]) };
+  const events = committedWithIds();
+  const handled = Object.entries(WANTED).flatMap(([name, sequences]) =>
+    sequences.map((n) => ({ ...events[n - 1]!, subscription: name, worker: "w" })),
+  );
+  const withStats = (...sequences: readonly number[]) =>
+    auditOf(
+      {},
+      {
+        ...more,
+        committed: events,
+        handled: [...handled, ...sequences.map((n) => ({ ...events[n - 1]!, subscription: "stats", worker: "w" }))],
+      },
+    );
+  expect(withStats(4)).toMatchObject({ handled: 4, verified: true, subscriptions: { stats: { events: 1, handled: 1 } } });
+  expect(withStats()).toMatchObject({ handled: 3, verified: false, subscriptions: { stats: { missing: 1 } } });
+  expect(withStats(3, 4)).toMatchObject({ verified: false, subscriptions: { stats: { unexpected: 1 } } });
 });
 
 test("a subscription that is none of the run is reported", () => {

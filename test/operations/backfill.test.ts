@@ -8,6 +8,7 @@ import { backfill, type BackfillOptions, type BackfillTarget } from "../../src/o
 import type { OperationsContext } from "../../src/operations/context.ts";
 import type { ReplayResult } from "../../src/operations/replay-totals.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
+import { unbundle } from "../support/archived-entries.ts";
 import { settle } from "../support/manual-clock.ts";
 import { live } from "../worker/operator-support.ts";
 import { key, Scene, workflow } from "../worker/round-support.ts";
@@ -138,6 +139,7 @@ describe("backfill", () => {
       await scene.commit(order, [5, 6]);
       await scene.until(scene.worker([...scene.old, scene.added]).handle(order));
     }
+    unbundle(scene.storage);
     const own = scene.storage.blobEntries("archive").filter(([name]) => name.startsWith("audit/"));
     // Of o-1 its first one is gone, of o-10 all.
     for (const [name] of own.filter(([blob], index) => index === 0 || blob.startsWith("audit/o-10/")))
@@ -316,6 +318,7 @@ describe("backfill", () => {
     const outbox = createOutbox({ workflow, storage: scene.storage, clock: scene.clock });
     await outbox.commit("o-4", () => ({ state: null, events: [] }));
     scene.storage.deleteRow("o-5" as never, "order");
+    unbundle(scene.storage);
     for (const [name, { metadata }] of scene.storage.blobEntries("archive").filter(([each]) => each.includes("/o-6/"))) {
       scene.storage.putBlob("archive", name, new TextEncoder().encode("torn"), metadata);
     }
@@ -395,6 +398,7 @@ describe("exactly once", () => {
     await scene.commit("o-1", [1, 2, 3]);
     await scene.until(scene.worker(scene.old).handle("o-1"));
     scene.log.length = 0;
+    unbundle(scene.storage);
     const id = scene.ids("archive", "mail")[1]!;
     const second = scene.storage.blobEntries("archive").filter(([name]) => name.includes(id));
     for (const [name] of second) scene.storage.deleteBlob("archive", name);

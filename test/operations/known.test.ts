@@ -72,6 +72,16 @@ describe("subscriptions", () => {
     await assertKnownSubscription(scene.context, "mail");
   });
 
+  test("are known by the first name of a listing, of which no more is asked for", async () => {
+    const scene = new Scene();
+    for (const n of [1, 2, 3]) scene.archived("o-1", n, {}, "mail");
+    scene.storage.forgetCalls();
+    await assertKnownSubscription(scene.context, "mail");
+    expect(scene.storage.calls.map(({ method, args }) => [method, ...args])).toEqual(
+      ["events", "dead", "archive"].map((container) => ["list", container, "mail/", { pageSize: 1 }]),
+    );
+  });
+
   test("W10: are known by the progress of an order that is on a later page, behind empty ones", async () => {
     const scene = new Scene();
     await scene.committed("o-1", 1);

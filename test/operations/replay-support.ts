@@ -6,6 +6,7 @@ import { parseOrderId } from "../../src/core/order-id.ts";
 import type { Storage } from "../../src/core/ports.ts";
 import type { OperationsContext } from "../../src/operations/context.ts";
 import { verifyAll } from "../../src/operations/verify.ts";
+import { archivedEntries } from "../support/archived-entries.ts";
 import { settle } from "../support/manual-clock.ts";
 import { mortal, type Fate, type Scene } from "../worker/round-support.ts";
 
@@ -40,17 +41,16 @@ export function writes(scene: Scene): number {
 
 /** The events of a stream in `archive`, in order. */
 export function archivedEvents(scene: Scene, subscription: string, orderId = "o-1"): readonly StoredEvent[] {
-  return scene.storage
-    .blobEntries("archive")
+  return archivedEntries(scene.storage)
     .filter(([name]) => name.startsWith(`${subscription}/${orderId}/`))
     .map(([, { bytes }]) => decodeEventBytes(bytes));
 }
 
 /** Everything of one subscription in storage, to see that nobody touched it. */
 export function blobsOf(scene: Scene, subscription: string): readonly unknown[] {
-  return (["events", "archive", "dead"] as const).flatMap((container) =>
-    scene.storage.blobEntries(container).filter(([name]) => name.startsWith(`${subscription}/`)),
-  );
+  const { storage } = scene;
+  const entries = [storage.blobEntries("events"), archivedEntries(storage), storage.blobEntries("dead")];
+  return entries.flatMap((blobs) => blobs.filter(([name]) => name.startsWith(`${subscription}/`)));
 }
 
 export async function expectWhole(scene: Scene): Promise<void> {

@@ -10,6 +10,7 @@ import { replay, type ReplayOptions, type ReplayTarget } from "../../src/operati
 import type { ReplayResult } from "../../src/operations/replay-totals.ts";
 import { showOrder } from "../../src/operations/show-order.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
+import { unbundle } from "../support/archived-entries.ts";
 import { live } from "../worker/operator-support.ts";
 import { key, Scene, workflow } from "../worker/round-support.ts";
 import { archivedEvents, blobsOf, everyFate, expectWhole, KIM, ORDER, writes } from "./replay-support.ts";
@@ -219,6 +220,7 @@ describe("replay", () => {
 
   test("an order that is deleted, gone or damaged is told", async () => {
     const scene = await handled();
+    unbundle(scene.storage);
     const [name, { metadata }] = scene.storage.blobEntries("archive").filter(([blob]) => blob.startsWith("audit/"))[2]!;
     scene.storage.putBlob("archive", name, new TextEncoder().encode("torn"), metadata);
     expect(await run(scene)).toMatchObject({

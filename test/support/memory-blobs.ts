@@ -36,7 +36,10 @@ export class MemoryBlobs {
     const now = this.#clock.monotonic();
     return this.#sorted(container)
       .filter(([name]) => name.startsWith(prefix))
-      .map(([name, { content, changedAt }]) => ({ name, ageMs: now - changedAt, etag: content.etag, metadata: content.metadata }));
+      .map(([name, { content, changedAt }]) => {
+        const { bytes, etag, metadata } = content;
+        return { name, ageMs: now - changedAt, sizeBytes: bytes.length, etag, metadata };
+      });
   }
 
   writeMetadata(container: Container, name: string, metadata: Metadata, etag: string): string {

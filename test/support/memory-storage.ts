@@ -4,6 +4,7 @@
  *
  * Tests watch and disturb calls through {@link MemoryStorage.onCall}.
  */
+import { withBundles } from "../../src/storage/bundled-archive.ts";
 import { commitOperations } from "../../src/storage/order-rows.ts";
 import type { Clock } from "../../src/core/clock.ts";
 import { OutboxError } from "../../src/core/errors.ts";
@@ -141,19 +142,22 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       writeMetadata: (order, metadata, fence, options) =>
         framed("leases", "writeMetadata", [order, metadata, fence, options], () => leases.writeMetadata(order, metadata, fence)),
     } satisfies OrderLeases,
-    blobs: {
-      create: (container, name, bytes, metadata, options) =>
-        framed("blobs", "create", [container, name, bytes, metadata, options], () => blobs.create(container, name, bytes, metadata)),
-      read: (container, name, options) => framed("blobs", "read", [container, name, options], () => blobs.read(container, name)),
-      async *list(container, prefix, options) {
-        yield* await framed("blobs", "list", [container, prefix, options], () => blobs.list(container, prefix));
-      },
-      writeMetadata: (container, name, metadata, etag, options) =>
-        framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
-          blobs.writeMetadata(container, name, metadata, etag),
-        ),
-      delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
-    } satisfies Blobs,
+    blobs: withBundles(
+      {
+        create: (container, name, bytes, metadata, options) =>
+          framed("blobs", "create", [container, name, bytes, metadata, options], () => blobs.create(container, name, bytes, metadata)),
+        read: (container, name, options) => framed("blobs", "read", [container, name, options], () => blobs.read(container, name)),
+        async *list(container, prefix, options) {
+          yield* await framed("blobs", "list", [container, prefix, options], () => blobs.list(container, prefix));
+        },
+        writeMetadata: (container, name, metadata, etag, options) =>
+          framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
+            blobs.writeMetadata(container, name, metadata, etag),
+          ),
+        delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
+      } satisfies Blobs,
+      () => clock.monotonic(),
+    ),
 
     onCall: undefined,
     calls,

@@ -1,11 +1,12 @@
 /** Where a webhook may connect to (C37). */
 import { fork } from "node:child_process";
 import { once } from "node:events";
-import type { LookupAddress } from "node:dns";
+import { lookup as systemLookup, type LookupAddress } from "node:dns";
 import type { LookupFunction } from "node:net";
 import { fileURLToPath } from "node:url";
 import { describe, expect, test } from "vitest";
 import { refusedRange } from "../../src/webhook/addresses.ts";
+import { createGuardedConnector } from "../../src/webhook/guarded-connector.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { deliver, failureOf, startReceiver, until, webhookTo } from "./webhook-support.ts";
 
@@ -27,7 +28,24 @@ function lookupOf(...answers: readonly (readonly string[])[]): { readonly lookup
   };
 }
 
-describe("C37: refused at connect time, for good, unless opted in", () => {
+/** Connects to where a URL leads, as a webhook would that had not looked at it before. */
+async function connectionTo(host: string, port: number): Promise<Error> {
+  const { hostname } = new URL(`http://${host}:${port}/`);
+  const connect = createGuardedConnector(
+    { allowPrivateAddresses: false, optIn: "the option", lookup: systemLookup, ca: undefined },
+    new AbortController().signal,
+  );
+  const { promise, resolve, reject } = Promise.withResolvers<Error>();
+  const target = { hostname: hostname.replace(/^\[|\]$/g, ""), host: hostname, protocol: "http:", port: String(port) };
+  connect(target, (error, socket) => {
+    socket?.destroy();
+    if (error === null) reject(new Error("connected"));
+    else resolve(error);
+  });
+  return promise;
+}
+
+describe("C37: refused when it is defined and at connect time, for good, unless opted in", () => {
   test.each([
     "127.0.0.1",
     "0x7f000001",
@@ -46,9 +64,12 @@ describe("C37: refused at connect time, for good, unless opted in", () => {
     "[64:ff9b::7f00:1]",
   ])("a receiver on this machine at %s gets no connection", async (host) => {
     const receiver = await startReceiver();
-    const webhook = webhookTo(`http://${host}:${receiver.port}/`, { allowPrivateAddresses: false });
-    const failure = await failureOf(deliver(webhook));
-    expect(failure).toMatchObject({ name: "PermanentError", message: expect.stringMatching(/is not a public address|is this machine/) });
+    expect(() => webhookTo(`http://${host}:${receiver.port}/`, { allowPrivateAddresses: false })).toThrow(
+      /^invalid-option: webhook partner: url: \S+ (is not a public address \(\w+\)|is this machine): allowed only with webhook partner: allowPrivateAddresses$/,
+    );
+    expect((await connectionTo(host, receiver.port)).message).toMatch(
+      /(is not a public address \(\w+\)|is this machine); only the option lets the webhook connect to it$/,
+    );
     expect(receiver.opened()).toBe(0);
   });
 
@@ -60,9 +81,9 @@ describe("C37: refused at connect time, for good, unless opted in", () => {
     ["168.63.129.16", "platform"],
     ["[fd00:ec2::254]", "uniqueLocal"],
   ])("%s", async (host, range) => {
-    const failure = await failureOf(deliver(webhookTo(`https://${host}/`, { allowPrivateAddresses: false })));
-    expect(failure.name).toBe("PermanentError");
-    expect(failure.message).toContain(`is not a public address (${range})`);
+    const expected = `is not a public address (${range})`;
+    expect(() => webhookTo(`https://${host}/`, { allowPrivateAddresses: false })).toThrow(expected);
+    expect((await connectionTo(host, 443)).message).toContain(expected);
   });
 
   test.each([[["10.0.0.5"]], [["127.0.0.1"]], [["3ffe::1", "127.0.0.1"]], [["fe80::1%eth0"]]])(
@@ -73,6 +94,7 @@ describe("C37: refused at connect time, for good, unless opted in", () => {
       const webhook = webhookTo(`http://${NAMED}:${receiver.port}/`, { allowPrivateAddresses: false }, { lookup });
       const failure = await failureOf(deliver(webhook));
       expect(failure).toMatchObject({ name: "PermanentError", message: expect.stringContaining(`${NAMED} is ${addresses.at(-1)}, which`) });
+      expect(failure.message).toMatch(/; only webhook partner: allowPrivateAddresses lets the webhook connect to it$/);
       expect(receiver.opened()).toBe(0);
     },
   );

@@ -182,4 +182,50 @@ describe("what operators read of an answer", () => {
     expect(text).toMatch(/^answered 404: .*\[removed\]/);
     expect(text).not.toMatch(/T0PS3CRET|k3y-of|T000-B000|c0de/);
   });
+
+  // As sent: /hook/s3rvices/ab%2Fb-c%3D%3Dd?code=two+w%C3%B6rds+%26+%F0%9F%93%A6, and the header "<K3Y>/"of'them&me.
+  test.each([
+    ["decoded", "no hook ab/b-c==d here", "no hook [removed] here"],
+    ["small letters of escapes", "no hook ab%2fb-c%3d%3dd here", "no hook [removed] here"],
+    ["capitals", "NO HOOK AB%2FB-C%3D%3DD HERE", "NO HOOK [removed] HERE"],
+    ["escaped once more", "no hook ab%252Fb-c%253d%25253Dd here", "no hook [removed] here"],
+    ["more escaped than it was sent", "no hook %41%62%2Fb%2dc%3D%3D%64 here", "no hook [removed] here"],
+    [
+      "the whole path, in HTML",
+      "Cannot POST /hook/s3rvices/ab%2Fb-c%3D%3Dd?code=two+w%C3%B6rds+&amp;+&#x1F4E6;!",
+      "Cannot POST [removed]!",
+    ],
+    ["the whole path, in JSON", '{"path":"\\/hook\\/s3rvices\\/ab%2Fb-c%3D%3Dd"}', '{"path":"\\/hook\\/[removed]\\/[removed]"}'],
+    ["a query, decoded", "bad code two wörds & \u{1F4E6}.", "bad code [removed]."],
+    ["a query with plus signs for blanks", "bad code two+w%c3%b6rds+%26+%f0%9f%93%a6.", "bad code [removed]."],
+    ["a query with escapes for blanks", "bad code two%20w%C3%B6rds%20%26%20%F0%9F%93%A6.", "bad code [removed]."],
+    ["a query in HTML", "bad code two w&#246;rds &amp; &#128230;.", "bad code [removed]."],
+    ["a query in HTML in HTML", "bad code two w&amp;#246;rds &amp;amp; &amp;#x01f4e6;.", "bad code [removed]."],
+    ["a query in JSON", '{"code":"two w\\u00f6rds \\u0026 \\ud83d\\uDCE6"}', '{"code":"[removed]"}'],
+    ["a header in other letters", "unknown <k3y>/\"OF'THEM&ME", "unknown [removed]"],
+    ["a header in HTML", "unknown &lt;K3Y&gt;&#x2F;&quot;of&#39;them&AMP;me", "unknown [removed]"],
+    ["a header in JSON in JSON", "unknown <K3Y>\\/\\\\\\\"of'them&me", "unknown [removed]"],
+    ["a header in a URL", "unknown %3CK3Y%3E%2F%22of'them%26me", "unknown [removed]"],
+    ["twice, one after the other", "ab/b-c==dab%2Fb-c==d, ab/b-c==d", "[removed][removed], [removed]"],
+    ["behind what looks like the beginning of an escape", "100%ab/b-c==d \\ab/b-c==d &#ab/b-c==d", "100%[removed] \\[removed] &#[removed]"],
+    ["something else that is escaped", "100%25 &amp; more: a\\/b, two w\u00F6rds, k3y", "100%25 &amp; more: a\\/b, two w\u00F6rds, k3y"],
+    ["what is no character", "&#9999999; &#xD800; %C3 %ZZ ab/b-c==d", "&#9999999; &#xD800; %C3 %ZZ [removed]"],
+  ])("a key in another spelling: %s", async (_name, echo, shown) => {
+    const text = await answered(
+      (response) => void response.writeHead(404).end(echo),
+      { headers: { "x-key": "<K3Y>/\"of'them&me" } },
+      "/s3rvices/ab%2Fb-c%3D%3Dd?code=two+w%C3%B6rds+%26+%F0%9F%93%A6",
+    );
+    expect(text).toBe(`answered 404: ${shown}`);
+  });
+
+  test("a long key in a long answer full of escapes", async () => {
+    const key = "k%".repeat(2_000);
+    const echo = `${"%25".repeat(5_000)}${"&amp;".repeat(5_000)}${"\\".repeat(10_000)}`;
+    const text = await answered((response) => void response.writeHead(404).end(`${key} ${echo}`), {
+      headers: { "x-key": key },
+      maxResponseBytes: 65_536,
+    });
+    expect(text).toMatch(/^answered 404: \[removed\] %25%25/);
+  });
 });

@@ -215,7 +215,12 @@ describe("kept connections", () => {
 });
 
 test("a connection that was ended while its answer came in is not kept, one in order is", async () => {
-  const connections = new Connections("http://127.0.0.1:9", { allowPrivateAddresses: true, lookup: loopbackLookup, ca: undefined });
+  const connections = new Connections("http://127.0.0.1:9", {
+    allowPrivateAddresses: true,
+    optIn: "-",
+    lookup: loopbackLookup,
+    ca: undefined,
+  });
   const ended = connections.take();
   await ended.end();
   connections.keep(ended);

@@ -173,6 +173,16 @@ describe("webhooksFromSettings", () => {
     ["no secret", { ORDERED_OUTBOX_WEBHOOK_A_URL: good.url }, "setting ORDERED_OUTBOX_WEBHOOK_A_SECRET is missing"],
     ["a bad URL", { [setting("_URL")]: HIDDEN }, `setting ${setting("_URL")} is no URL`],
     ["http:", { [setting("_URL")]: `http://a/${HIDDEN}` }, `http: only with setting ${setting("_ALLOW_HTTP")}`],
+    [
+      "a receiver on this machine",
+      { [setting("_URL")]: `http://127.0.0.1:8080/${HIDDEN}`, [setting("_ALLOW_HTTP")]: "true" },
+      `setting ${setting("_URL")}: 127.0.0.1 is not a public address (loopback): allowed only with setting ${setting("_ALLOW_PRIVATE_ADDRESSES")}`,
+    ],
+    [
+      "a receiver on this machine by its name",
+      { [setting("_URL")]: `https://localhost/${HIDDEN}` },
+      `localhost is this machine: allowed only with setting ${setting("_ALLOW_PRIVATE_ADDRESSES")}`,
+    ],
     ["a bad secret", { [setting("_SECRET")]: short }, `setting ${setting("_SECRET")} is no secret`],
     [
       "a bad secret beside the old one",

@@ -10,6 +10,7 @@ import { decideOrder } from "../../src/operations/decide-many.ts";
 import type { DecisionAction, DecisionResult } from "../../src/operations/decide.ts";
 import { verifyAll } from "../../src/operations/verify.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
+import { archivedEntries } from "../support/archived-entries.ts";
 import { key, type Scene } from "./round-support.ts";
 
 export const ANN: Operator = { actor: "ann", reason: "carrier is back" };
@@ -67,10 +68,8 @@ export function deadLetters(scene: Scene, subscription = "audit", orderId = "o-1
 
 function metadataOf(scene: Scene, container: "events" | "archive" | "dead", subscription: string, orderId: string): Metadata[] {
   const prefix = `${subscription}/${key(orderId)}/`;
-  return scene.storage
-    .blobEntries(container)
-    .filter(([name]) => name.startsWith(prefix))
-    .map(([, { metadata }]) => metadata);
+  const entries = container === "archive" ? archivedEntries(scene.storage) : scene.storage.blobEntries(container);
+  return entries.filter(([name]) => name.startsWith(prefix)).map(([, { metadata }]) => metadata);
 }
 
 export function oid(orderId: string): OrderId {

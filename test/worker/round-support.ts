@@ -9,6 +9,7 @@ import { defineSubscription, defineWorkflow, type HandlerContext, type Subscript
 import { createOutbox } from "../../src/producer/outbox.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
 import { createWorker, type WorkerOptions } from "../../src/worker/worker.ts";
+import { archivedEntries } from "../support/archived-entries.ts";
 import { ManualClock, settle } from "../support/manual-clock.ts";
 import { createMemoryStorage, type MemoryStorage } from "../support/memory-storage.ts";
 
@@ -73,10 +74,8 @@ export class Scene {
   /** Names in `container` without subscription and order: the ULIDs, in order. */
   ids(container: "events" | "archive", subscription = "audit", orderId = "o-1"): string[] {
     const prefix = `${subscription}/${key(orderId)}/`;
-    return this.storage
-      .blobEntries(container)
-      .filter(([name]) => name.startsWith(prefix))
-      .map(([name]) => name.slice(prefix.length, -".json".length));
+    const entries = container === "archive" ? archivedEntries(this.storage) : this.storage.blobEntries(container);
+    return entries.filter(([name]) => name.startsWith(prefix)).map(([name]) => name.slice(prefix.length, -".json".length));
   }
 
   outboxRows(orderId = "o-1"): string[] {

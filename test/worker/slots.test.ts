@@ -48,10 +48,13 @@ function start(worker: Worker, options: { readonly concurrency?: number; readonl
   host = startWorkerHost({ worker, wakeUps: scene.storage.wakeUps, clock: scene.clock, random: () => 0.5, pollMaxMs: 500, ...options });
 }
 
+/** Less than the 7.5 s after which an order in line looks again by itself. */
+const SHORT = 5_000;
+
 describe("no free slot", () => {
   test("the head stands without an attempt and gives its order back; the slot that becomes free wakes it, once", async () => {
     scene = new Scene();
-    takesMs(MINUTE);
+    takesMs(SHORT);
     const worker = scene.worker([slow(1)]);
     await scene.commit("o-1", [1]);
     await scene.commit("o-2", [2]);
@@ -67,7 +70,7 @@ describe("no free slot", () => {
     // Nothing goes round while the slot is taken.
     const messages = scene.storage.messages().length;
     scene.storage.forgetCalls();
-    await scene.clock.advance(MINUTE - 1_000);
+    await scene.clock.advance(SHORT - 1_000);
     expect(sends()).toBe(0);
     await scene.until(first);
     expect(sends()).toBe(1);
@@ -78,32 +81,10 @@ describe("no free slot", () => {
     expect(await findings(scene)).toEqual([]);
   });
 
-  test("a woken order finds its slot kept: an order that came later does not take it, after 2 s it may", async () => {
+  /** The slot of o-1 has become free and o-2 was woken, who does not come: another process may have received its wake-up. o-3 is the next. */
+  async function freed(): Promise<{ readonly worker: Worker; readonly wokenThird: () => number }> {
     scene = new Scene();
-    takesMs(MINUTE);
-    const worker = scene.worker([slow(1)]);
-    for (const n of [1, 2, 3]) await scene.commit(`o-${n}`, [n]);
-    const first = worker.handle("o-1");
-    await settle();
-    await worker.handle("o-2");
-    await scene.until(first);
-    expect((await worker.handle("o-3")).status).toBe("left");
-    // The wake-up of o-2 was received by another process, say.
-    await scene.clock.advance(2_000);
-    const third = worker.handle("o-3");
-    await settle();
-    expect(scene.log).toEqual(["slow E1", "slow E3"]);
-    await scene.until(third);
-    // Nothing was lost: o-2 looks again by itself.
-    const second = worker.handle("o-2");
-    await scene.until(second);
-    expect(scene.log).toEqual(["slow E1", "slow E3", "slow E2"]);
-  });
-
-  /** o-1 has left, its slot was offered to o-2, which does not come; o-3 is the next in line. */
-  async function offeredInVain(): Promise<{ readonly worker: Worker; readonly wokenThird: () => number }> {
-    scene = new Scene();
-    takesMs(MINUTE);
+    takesMs(SHORT);
     const worker = scene.worker([slow(1)]);
     for (const n of [1, 2, 3]) await scene.commit(`o-${n}`, [n]);
     const first = worker.handle("o-1");
@@ -116,35 +97,67 @@ describe("no free slot", () => {
     return { worker, wokenThird: () => wakeUps() - before };
   }
 
-  test("an offer that nobody takes is passed on after 2 s, to each in line, and no timer is left when the line is empty", async () => {
-    const { worker, wokenThird } = await offeredInVain();
-    await scene.clock.advance(1_999);
+  test("the slot is kept for nobody: an order that comes before the one that was woken takes it", async () => {
+    const { worker } = await freed();
+    await scene.commit("o-4", [4]);
+    const fourth = worker.handle("o-4");
+    await settle();
+    expect(scene.log).toEqual(["slow E1", "slow E4"]);
+    expect((await worker.handle("o-2")).status).toBe("left");
+    await scene.until(fourth);
+    await scene.until(worker.handle("o-2"));
+    await scene.until(worker.handle("o-3"));
+    expect(scene.log).toEqual(["slow E1", "slow E4", "slow E2", "slow E3"]);
+  });
+
+  test("while the slot stays free the next in line is woken after 500 ms, and no timer is left when the line is empty", async () => {
+    const { worker, wokenThird } = await freed();
+    await scene.clock.advance(499);
     expect(wokenThird()).toBe(0);
     await scene.clock.advance(1);
     expect(wokenThird()).toBe(1);
-    // It is kept for that one now, and for nobody else.
-    expect((await worker.handle("o-2")).status).toBe("left");
-    const third = worker.handle("o-3");
-    await settle();
-    expect(scene.log).toEqual(["slow E1", "slow E3"]);
-    await scene.until(third);
-    await scene.clock.advance(2_000);
+    await scene.clock.advance(500);
+    expect(wokenThird()).toBe(1);
     expect(scene.clock.pending()).toBe(0);
+    await scene.until(worker.handle("o-3"));
+    expect(scene.log).toEqual(["slow E1", "slow E3"]);
   });
 
-  test("an offer that is taken leaves no timer behind", async () => {
-    const { worker, wokenThird } = await offeredInVain();
+  test("a slot that is taken wakes nobody further, and leaves no timer behind", async () => {
+    const { worker, wokenThird } = await freed();
     expect(scene.clock.pending()).toBe(1);
     const second = worker.handle("o-2");
+    await scene.clock.advance(SHORT - 1);
+    expect(wokenThird()).toBe(0);
     await scene.until(second);
-    expect(wokenThird()).toBe(1);
+    expect(wokenThird()).toBe(0);
+    // It stood in line for longer than it waits: its own wake-up comes, and finds the slot free.
     await scene.until(worker.handle("o-3"));
     expect(scene.log).toEqual(["slow E1", "slow E2", "slow E3"]);
+    await scene.clock.advance(500);
     expect(scene.clock.pending()).toBe(0);
   });
 
-  test("a worker that stops ends the timer of an offer and passes nothing on", async () => {
-    const { worker, wokenThird } = await offeredInVain();
+  test("who should have looked again by now is not in line any more: the slot goes to those who are", async () => {
+    scene = new Scene();
+    takesMs(MINUTE);
+    const worker = scene.worker([slow(1)]);
+    for (const n of [1, 2, 3]) await scene.commit(`o-${n}`, [n]);
+    const first = worker.handle("o-1");
+    await settle();
+    await worker.handle("o-2");
+    await scene.clock.advance(MINUTE - 1_000);
+    await worker.handle("o-3");
+    const count = (n: number): number => scene.storage.messages().filter(({ text }) => text === encodeWakeUp(oid(`o-${n}`))).length;
+    const before = [count(2), count(3)];
+    await scene.until(first);
+    await scene.clock.advance(1_000);
+    expect([count(2), count(3)]).toEqual([before[0], before[1]! + 1]);
+  });
+
+  test("a worker that stops ends the timer and wakes nobody further", async () => {
+    const { worker, wokenThird } = await freed();
+    expect(scene.clock.pending()).toBe(1);
     worker.stopStarting();
     await settle();
     expect(scene.clock.pending()).toBe(0);
@@ -166,9 +179,9 @@ describe("no free slot", () => {
     await scene.clock.advance(3_600_000);
   });
 
-  test("the queue is down when the slot becomes free: the next in line gets it", async () => {
+  test("the queue is down when the slot becomes free: after 500 ms the next in line is woken", async () => {
     scene = new Scene();
-    takesMs(MINUTE);
+    takesMs(SHORT);
     const worker = scene.worker([slow(1)]);
     for (const n of [1, 2, 3]) await scene.commit(`o-${n}`, [n]);
     const first = worker.handle("o-1");
@@ -182,6 +195,8 @@ describe("no free slot", () => {
       throw new Error("the queue is down");
     };
     await scene.until(first);
+    expect(failures).toBe(1);
+    await scene.clock.advance(500);
     expect(failures).toBe(1);
     expect(scene.storage.messages().filter(({ text }) => text === encodeWakeUp(oid("o-3"))).length).toBe(2);
     const third = worker.handle("o-3");
@@ -263,6 +278,23 @@ test("short handlers: an order keeps its slot for 10 s, then the next in line ge
   expect(scene.storage.callCounts()["leases.acquire"]).toBeLessThanOrEqual(6);
   expect(scene.log.filter((entry) => entry !== "slow E1000")).toEqual(numbers.slice(0, 180).map((n) => `slow E${n}`));
   expect(await findings(scene)).toEqual([]);
+});
+
+test("an order that nobody waits behind goes on for as long as it has events, in one round and without a break", async () => {
+  scene = new Scene();
+  takesMs(100);
+  await scene.commit(
+    "o-1",
+    Array.from({ length: 90 }, (_, n) => n),
+  );
+  await scene.commit(
+    "o-1",
+    Array.from({ length: 90 }, (_, n) => 90 + n),
+  );
+  const round = scene.worker([slow(1)]).handle("o-1");
+  expect(await scene.until(round)).toMatchObject({ status: "done", handled: 180 });
+  expect(scene.storage.callCounts()["leases.acquire"]).toBe(1);
+  expect(scene.clock.monotonic()).toBeLessThanOrEqual(18_000 + 1_000);
 });
 
 test("F1: an event that waits for its short retry leaves its slot to others", async () => {

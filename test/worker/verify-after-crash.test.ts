@@ -70,7 +70,9 @@ describe("a worker dies", () => {
       await blocked(scene);
       await decideAbout(scene, action);
     };
-    expect(await dieEverywhere("block", decided)).toEqual([notice(1)]);
+    const onItsWay =
+      "notice moving: event 1 is archived as discarded and pending still: the worker that carries it out, or the next one, goes on";
+    expect(await dieEverywhere("block", decided)).toEqual(action === "discard" ? [notice(1), onItsWay] : [notice(1)]);
   });
 
   test("on the way to two handled events", async () => {
