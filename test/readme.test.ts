@@ -1,5 +1,5 @@
 /** The README's tables say what the code says. */
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import type { Command } from "commander";
 import { describe, expect, test } from "vitest";
 import { EXIT } from "../src/cli/exit.ts";
@@ -99,6 +99,17 @@ describe("README", () => {
     const named = [...README.matchAll(/\$\(output (\w+)\)|output `(\w+)`/g)].map((match) => match[1] ?? match[2]!);
     expect(new Set(named)).toEqual(new Set(["functionAppName", "workerPrincipalId", "storageAccountName", "networkId"]));
     expect(outputs).toEqual(expect.arrayContaining(named));
+  });
+
+  test("every rule, and each is cited in the code where it is kept", () => {
+    const source = new URL("../src/", import.meta.url);
+    const files = readdirSync(source, { recursive: true, encoding: "utf8" }).filter((path) => path.endsWith(".ts"));
+    const text = files.map((path) => readFileSync(new URL(path, source), "utf8")).join("\n");
+    // Two digits after a C are a case; G1 to G6 are the guarantees, in a table of their own.
+    const cited = new Set([...text.matchAll(/\b(?:C[1-9]|[WFH][1-9][0-9]?)\b/g)].map(([rule]) => rule));
+    const rules = tableOf("rule").map(([rule = ""]) => rule);
+    expect([...cited].filter((rule) => !rules.includes(rule))).toEqual([]);
+    expect(rules.filter((rule) => !cited.has(rule))).toEqual([]);
   });
 
   test("every exit status", () => {

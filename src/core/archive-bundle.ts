@@ -3,10 +3,11 @@
  * they are, with a line feed after each; its metadata is an index, so that a listing tells every member and no body has to be read for it.
  * Members are cut out by the lengths in the index, never by looking for line feeds.
  *
- * Only what was plainly handled is archived so: `handled` is what a member's outcome is, and nobody has decided about it.
+ * W13. Only what was plainly handled is archived so: `handled` is what a member's outcome is, and nobody has decided about it.
  */
 import { OutboxError } from "./errors.ts";
 import { isEventId, type EventId } from "./event-id.ts";
+import { bundleName, parseBundleName } from "./names.ts";
 import type { Metadata } from "./ports.ts";
 
 export const BUNDLE_CONTENT_TYPE = "application/x-ndjson";
@@ -39,13 +40,6 @@ export interface BundleIndex {
   readonly bodyBytes: number;
 }
 
-export interface BundleName {
-  /** Of the stream, with the slash at its end. */
-  readonly prefix: string;
-  readonly first: EventId;
-  readonly last: EventId;
-}
-
 const MAX_MEMBERS = 100;
 /** Of the body. A bigger event is archived alone. */
 const MAX_BODY_BYTES = 1024 * 1024;
@@ -54,20 +48,9 @@ const MAX_INDEX_LENGTH = 7 * 1024;
 /** The last time that a date can tell. */
 const MAX_TIME_MS = 8_640_000_000_000_000;
 const VERSION = "1";
-const SUFFIX = ".ndjson";
 const LINE_FEED = 0x0a;
-const ID_LENGTH = 26;
 /** Id, sequence, previous, attempts, finish time (base 36), length. Numbers have no more digits than other metadata of ours. */
-const RECORD = /^([^,;]{26}),([1-9][0-9]{0,14}),(0|[1-9][0-9]{0,14}),(0|[1-9][0-9]{0,14}),(0|[1-9a-z][0-9a-z]{0,10}),([1-9][0-9]{0,6})$/;
-
-/** Undefined for a name that no bundle has. */
-export function parseBundleName(name: string): BundleName | undefined {
-  const end = name.lastIndexOf("/") + 1;
-  const file = name.slice(end);
-  if (!file.endsWith(SUFFIX) || file.length !== 2 * ID_LENGTH + 1 + SUFFIX.length || file[ID_LENGTH] !== "-") return undefined;
-  const [first, last] = [file.slice(0, ID_LENGTH), file.slice(ID_LENGTH + 1, -SUFFIX.length)];
-  return isEventId(first) && isEventId(last) && first < last ? { prefix: name.slice(0, end), first, last } : undefined;
-}
+const RECORD = /^([^,;]+),([1-9][0-9]{0,14}),(0|[1-9][0-9]{0,14}),(0|[1-9][0-9]{0,14}),(0|[1-9a-z][0-9a-z]{0,10}),([1-9][0-9]{0,6})$/;
 
 /** Collects members for as long as they fit into one bundle. */
 export class BundleDraft {
@@ -105,7 +88,9 @@ export function encodeBundle(
   members: readonly BundleMember[],
 ): { readonly name: string; readonly bytes: Uint8Array; readonly metadata: Metadata } {
   const index = members.map(encodeRecord).join(";");
-  const name = `${prefix}${members[0]?.id}-${members.at(-1)?.id}${SUFFIX}`;
+  const [first, last] = [members[0], members.at(-1)];
+  if (first === undefined || last === undefined) throw new OutboxError("bug", "no bundle is empty");
+  const name = bundleName({ prefix, first: first.id, last: last.id });
   const bytes = new Uint8Array(members.reduce((sum, member) => sum + member.bytes.length + 1, 0));
   let start = 0;
   for (const member of members) {
@@ -144,14 +129,14 @@ export function memberBytes(body: Uint8Array, { bodyBytes }: BundleIndex, { star
   return isLine && body.length === bodyBytes ? body.slice(start, end) : undefined;
 }
 
-/** Metadata of an archived event, as it is on one that has a blob of its own. */
-export function handledMetadata(member: Omit<MemberRecord, "id">): Record<string, string> {
+/** Metadata of an archived event, as it is on one that has a blob of its own. What became of a member of a bundle is always `handled`. */
+export function archivedMetadata(record: Omit<MemberRecord, "id">, outcome: string): Record<string, string> {
   return {
-    sequence: String(member.sequence),
-    previous: String(member.previous),
-    attempts: String(member.attempts),
-    outcome: "handled",
-    finishedat: new Date(member.finishedAtMs).toISOString(),
+    sequence: String(record.sequence),
+    previous: String(record.previous),
+    attempts: String(record.attempts),
+    outcome,
+    finishedat: new Date(record.finishedAtMs).toISOString(),
   };
 }
 

@@ -7,6 +7,7 @@ declare const brand: unique symbol;
 export type EventId = string & { readonly [brand]: "EventId" };
 
 const ULID = /^[0-7][0-9A-HJKMNP-TV-Z]{25}$/;
+export const EVENT_ID_LENGTH = 26;
 const MAX_ULID_TIME = 281_474_976_710_655;
 const TIME_LENGTH = 10;
 

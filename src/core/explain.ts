@@ -8,7 +8,15 @@ import { missingBlobText } from "./missing-blob.ts";
 import { isDue, isHandlerMissing, type PendingState } from "./pending-event.ts";
 import type { LeaseBlob } from "./ports.ts";
 import { streamProgress, type Progress } from "./progress.ts";
-import { firstUnaccounted, missingSequence, splitGhosts } from "./stream.ts";
+import {
+  contradictionAlarm,
+  contradictionIn,
+  firstUnaccounted,
+  missingSequence,
+  newestSequence,
+  seenSequence,
+  splitGhosts,
+} from "./stream.ts";
 
 /** A sentence stays one that can be read; `orders show` has more of the error. */
 const MAX_ERROR_LENGTH = 200;
@@ -16,6 +24,7 @@ const MAX_ERROR_LENGTH = 200;
 export type VerdictCode =
   | "order-unknown"
   | "order-behind-progress"
+  | "contradiction"
   | "gap"
   | "blocked-dead-letter"
   | "subscription-gone"
@@ -30,6 +39,7 @@ export type VerdictCode =
 const URGENCY: readonly VerdictCode[] = [
   "order-unknown",
   "order-behind-progress",
+  "contradiction",
   "gap",
   "blocked-dead-letter",
   "subscription-gone",
@@ -44,6 +54,7 @@ const URGENCY: readonly VerdictCode[] = [
 /** Verdicts that wait for a human or a deployment, whatever the sweeps do. */
 const STUCK: ReadonlySet<VerdictCode> = new Set<VerdictCode>([
   "order-behind-progress",
+  "contradiction",
   "gap",
   "blocked-dead-letter",
   "subscription-gone",
@@ -72,6 +83,7 @@ export interface Verdict {
 export interface PendingFact {
   readonly id: EventId;
   /** Of the blob without our metadata nothing else is known. */
+  readonly sequence: number | undefined;
   readonly state: PendingState | undefined;
 }
 
@@ -144,9 +156,8 @@ export function unknownOrderText(orderId: OrderId): string {
 function aboutOrder(facts: OrderFacts): Verdict[] {
   const { orderId, outbox, progress, streams, settled } = facts;
   const name = printable(orderId);
-  const entity = facts.sequence ?? 0;
-  const top = Math.max(entity, outbox.at(-1)?.sequence ?? 0);
-  const seen = Math.max(progress.clean, progress.relayed);
+  const top = newestSequence(facts.sequence, outbox);
+  const seen = seenSequence(progress);
   if (facts.sequence === undefined && outbox.length === 0 && streams.length === 0 && seen === 0) {
     const said = unknownOrderText(orderId);
     return [{ code: "order-unknown", sentence: `${said.charAt(0).toUpperCase()}${said.slice(1)}.` }];
@@ -178,6 +189,13 @@ function aboutStream(facts: OrderFacts, stream: StreamFacts): Verdict | undefine
   });
   const select = ["--subscription", subscription, "--", orderId];
 
+  // Of an order that is behind its progress as a whole, that is what is said.
+  const top = Math.max(newestSequence(facts.sequence, facts.outbox), seenSequence(facts.progress));
+  const wrong = settled ? contradictionIn(pending, progress, top) : undefined;
+  if (wrong !== undefined) {
+    const text = contradictionAlarm(subscription, wrong, progress);
+    return say("contradiction", `${text.charAt(0).toUpperCase()}${text.slice(1)}.`, "verify", "--", orderId);
+  }
   const missing = settled
     ? missingSequence(
         pending.flatMap(({ state }) => state ?? []),

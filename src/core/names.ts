@@ -1,6 +1,6 @@
 /** Where things lie in the account (design §3). Code, tests and the deployment template all take the names from here. */
 import { OutboxError } from "./errors.ts";
-import { isEventId, type EventId } from "./event-id.ts";
+import { EVENT_ID_LENGTH, isEventId, type EventId } from "./event-id.ts";
 import { encodeKeyText, type OrderKey } from "./order-id.ts";
 
 export const CONTAINERS = ["events", "archive", "dead", "audit", "payloads"] as const;
@@ -86,8 +86,16 @@ export function streamPrefix(subscription: string, order: OrderKey): string {
   return `${subscription}/${order}/`;
 }
 
+const EVENT_SUFFIX = ".json";
+const BUNDLE_SUFFIX = ".ndjson";
+
 export function eventBlobName(subscription: string, order: OrderKey, id: EventId): string {
-  return `${streamPrefix(subscription, order)}${id}.json`;
+  return eventNameBelow(streamPrefix(subscription, order), id);
+}
+
+/** @param prefix of the stream */
+export function eventNameBelow(prefix: string, id: EventId): string {
+  return `${prefix}${id}${EVENT_SUFFIX}`;
 }
 
 /** In the place of a subscription: the archive of events that no subscription wanted. No subscription can have this name. */
@@ -95,12 +103,45 @@ export const UNROUTED = "_unrouted";
 
 /** The event id in a blob name below `prefix`, or undefined for a foreign name (W10). */
 export function eventIdOfBlob(name: string, prefix: string): EventId | undefined {
-  if (!name.startsWith(prefix) || !name.endsWith(".json")) return undefined;
-  const id = name.slice(prefix.length, -".json".length);
+  if (!name.startsWith(prefix) || !name.endsWith(EVENT_SUFFIX)) return undefined;
+  const id = name.slice(prefix.length, -EVENT_SUFFIX.length);
   return isEventId(id) ? id : undefined;
+}
+
+/** The stream's prefix in the name of a blob. */
+export function prefixOf(name: string): string {
+  return name.slice(0, name.lastIndexOf("/") + 1);
+}
+
+export interface BundleName {
+  /** Of the stream, with the slash at its end. */
+  readonly prefix: string;
+  readonly first: EventId;
+  readonly last: EventId;
+}
+
+/** Of several archived events of one stream in one blob (W13). */
+export function bundleName({ prefix, first, last }: BundleName): string {
+  return `${prefix}${first}-${last}${BUNDLE_SUFFIX}`;
+}
+
+/** Is it the prefix of a stream, with bundles? What nobody wanted is no stream: it is archived one by one. */
+export function mayHaveBundles(prefix: string): boolean {
+  return /^[^/]+\/[^/]+\/$/.test(prefix) && !prefix.startsWith(`${UNROUTED}/`);
+}
+
+/** Undefined for a name that no bundle has. */
+export function parseBundleName(name: string): BundleName | undefined {
+  const prefix = prefixOf(name);
+  const file = name.slice(prefix.length);
+  const first = file.slice(0, EVENT_ID_LENGTH);
+  const last = file.slice(EVENT_ID_LENGTH + 1, -BUNDLE_SUFFIX.length);
+  if (!mayHaveBundles(prefix) || !isEventId(first) || !isEventId(last) || first >= last) return undefined;
+  const parsed = { prefix, first, last };
+  return bundleName(parsed) === name ? parsed : undefined;
 }
 
 /** A payload too big for the table, written before the commit that refers to it. */
 export function payloadBlobName(order: OrderKey, id: EventId): string {
-  return `${order}/${id}.json`;
+  return eventNameBelow(`${order}/`, id);
 }

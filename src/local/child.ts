@@ -43,7 +43,12 @@ export class Child<Outgoing extends object, Incoming> {
     if (this.#process.connected) this.#process.send(message, () => {});
   }
 
-  /** SIGKILL: no good-bye. */
+  /** Of a child that is gone: nothing happens. */
+  signal(signal: NodeJS.Signals): void {
+    this.#process.kill(signal);
+  }
+
+  /** SIGKILL: no good-bye. Reaches a child that is frozen too. */
   async kill(): Promise<void> {
     this.#process.kill("SIGKILL");
     await this.exited;

@@ -1,5 +1,5 @@
-import { isEventId, type EventId } from "../core/event-id.ts";
-import { assertSubscriptionName, UNROUTED } from "../core/names.ts";
+import type { EventId } from "../core/event-id.ts";
+import { assertSubscriptionName, eventIdOfBlob, UNROUTED } from "../core/names.ts";
 import { decodeOrderKey, type OrderId, type OrderKey } from "../core/order-id.ts";
 
 /** What the name of an event's blob says, in `events`, `archive` and `dead` alike. */
@@ -14,11 +14,10 @@ export interface EventBlobName {
 /** Undefined for a name that is none of ours (W10). */
 export function parseEventBlobName(name: string): EventBlobName | undefined {
   const [subscription, order, file, ...rest] = name.split("/");
-  if (subscription === undefined || order === undefined || file === undefined || rest.length > 0 || !file.endsWith(".json"))
-    return undefined;
-  const id = file.slice(0, -".json".length);
+  if (subscription === undefined || order === undefined || file === undefined || rest.length > 0) return undefined;
+  const id = eventIdOfBlob(file, "");
   const orderId = decodeOrderKey(order);
-  if (!isEventId(id) || orderId === undefined || !isSubscriptionName(subscription)) return undefined;
+  if (id === undefined || orderId === undefined || !isSubscriptionName(subscription)) return undefined;
   return { subscription, order: order as OrderKey, orderId, id };
 }
 

@@ -10,7 +10,7 @@ import { encodeOrderId, type OrderId } from "../core/order-id.ts";
 import { decodePendingState, encodePendingState, isSameDecision, type Decision, type PendingState } from "../core/pending-event.ts";
 import type { Etag, Metadata } from "../core/ports.ts";
 import { progressOfLease, streamProgress } from "../core/progress.ts";
-import { splitGhosts } from "../core/stream.ts";
+import { isFinished, splitGhosts } from "../core/stream.ts";
 import { audited } from "./audit-log.ts";
 import { assertOperator, nowIso, type OperationsContext, type Operator } from "./context.ts";
 import { listPendingStreams } from "./pending-streams.ts";
@@ -102,11 +102,11 @@ async function record(
     // A write that got no answer may have happened: the decision that is there now may be this one.
     if ("outcome" in found) {
       const isOwn = found.decision !== undefined && isSameDecision(found.decision, decision);
-      return isOwn ? ((await passedBefore(context, target, decision)) ?? recorded(target, decision)) : found;
+      return isOwn ? ((await passedBefore(context, target, decision, first.state.sequence)) ?? recorded(target, decision)) : found;
     }
     try {
       await context.storage.blobs.writeMetadata("events", name, encodePendingState({ ...found.state, decision }), found.etag);
-      return (await passedBefore(context, target, decision)) ?? recorded(target, decision);
+      return (await passedBefore(context, target, decision, first.state.sequence)) ?? recorded(target, decision);
     } catch (error) {
       if (!isOutboxError(error, "precondition-failed", "not-found", "timeout", "unavailable")) throw error;
       cause = error;
@@ -120,8 +120,13 @@ async function record(
  * Has the stream passed the event without having seen the decision to discard it? Looked at after the decision was written, and the progress
  * before the archive: a discard that was carried out is archived before the progress passes it.
  */
-async function passedBefore(context: OperationsContext, target: DecisionTarget, { action }: Decision): Promise<DecisionResult | undefined> {
-  if (action !== "discard" || !(await hasPassed(context, target))) return undefined;
+async function passedBefore(
+  context: OperationsContext,
+  target: DecisionTarget,
+  { action }: Decision,
+  sequence: number,
+): Promise<DecisionResult | undefined> {
+  if (action !== "discard" || !(await hasPassed(context, target, sequence))) return undefined;
   const archived = await context.storage.blobs.read("archive", blobName(target));
   return archived?.metadata["outcome"] === "discarded" ? undefined : passed(target, archived?.metadata);
 }
@@ -142,7 +147,8 @@ async function inspect(
   }
   const { decision } = state;
   if (decision !== undefined) return { ...target, outcome: "already-decided", message: decidedText(decision), decision };
-  if (await hasPassed(context, target)) return passed(target, (await context.storage.blobs.read("archive", name))?.metadata);
+  if (await hasPassed(context, target, state.sequence))
+    return passed(target, (await context.storage.blobs.read("archive", name))?.metadata);
   if (state.status === "pending") {
     if (action === "redrive") {
       return { ...target, outcome: "not-waiting", message: "it waits for nothing: it was redriven already, runs, or is about to" };
@@ -166,9 +172,13 @@ async function headOf(context: OperationsContext, { subscription, orderId }: Dec
 }
 
 /** G6: its stream is done with it, whether it is archived by now or not. */
-async function hasPassed({ storage }: OperationsContext, { subscription, orderId, id }: DecisionTarget): Promise<boolean> {
-  const { id: last } = streamProgress(progressOfLease(await storage.leases.read(encodeOrderId(orderId))), subscription);
-  return last !== undefined && id <= last;
+async function hasPassed(
+  { storage }: OperationsContext,
+  { subscription, orderId, id }: DecisionTarget,
+  sequence: number,
+): Promise<boolean> {
+  const progress = progressOfLease(await storage.leases.read(encodeOrderId(orderId)));
+  return isFinished({ id, sequence }, streamProgress(progress, subscription));
 }
 
 function passed(target: DecisionTarget, archived: Metadata | undefined): DecisionResult {

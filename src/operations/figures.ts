@@ -1,26 +1,39 @@
 /** How much waits in each subscription: the numbers of the sweep and its gauges, of `status` and of `metrics`. */
+import { decodeDeadLetterSummary } from "../core/dead-letter.ts";
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import type { SubscriptionFigures } from "./metrics.ts";
+import { suspectEntries } from "./stale-letters.ts";
 import { listStreamHeads, type StreamHeads } from "./stream-heads.ts";
+
+export interface Figures extends StreamHeads {
+  /** Names in the index of dead letters whose event may be finished. */
+  readonly suspectEntries: readonly string[];
+}
 
 /**
  * Costs one listing each of `events/` and `dead/`.
  *
  * @param nowMs by the wall clock, for the ages of events
  */
-export async function readFigures({ blobs }: Pick<Storage, "blobs">, nowMs: number, options: CallOptions): Promise<StreamHeads> {
-  const [pending, dead] = await Promise.all([listStreamHeads(blobs, nowMs, options), countDead(blobs, options)]);
-  return { ...pending, figures: withDead(pending.figures, dead) };
+export async function readFigures({ blobs }: Pick<Storage, "blobs">, nowMs: number, options: CallOptions): Promise<Figures> {
+  const [pending, dead] = await Promise.all([listStreamHeads(blobs, nowMs, options), listDead(blobs, options)]);
+  return { ...pending, figures: withDead(pending.figures, dead.counts), suspectEntries: suspectEntries(dead.blocking, pending.heads) };
 }
 
-async function countDead(blobs: Storage["blobs"], options: CallOptions): Promise<ReadonlyMap<string, number>> {
+async function listDead(
+  blobs: Storage["blobs"],
+  options: CallOptions,
+): Promise<{ readonly counts: ReadonlyMap<string, number>; readonly blocking: readonly string[] }> {
   const counts = new Map<string, number>();
-  for await (const { name } of blobs.list("dead", "", options)) {
+  const blocking: string[] = [];
+  for await (const { name, metadata } of blobs.list("dead", "", options)) {
     const subscription = parseEventBlobName(name)?.subscription;
-    if (subscription !== undefined) counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
+    if (subscription === undefined) continue;
+    counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
+    if (decodeDeadLetterSummary(metadata)?.policy === "block") blocking.push(name);
   }
-  return counts;
+  return { counts, blocking };
 }
 
 function withDead(figures: readonly SubscriptionFigures[], dead: ReadonlyMap<string, number>): readonly SubscriptionFigures[] {

@@ -4,7 +4,7 @@ export type FindingKind =
   | "gap"
   /** Pending and archived although the progress has not passed it, or two events with one sequence. */
   | "double"
-  /** Ids and sequences disagree, or an event was finished long before the one before it. */
+  /** Ids and sequences disagree, of events or with the progress, or an event was finished long before the one before it. */
   | "inversion"
   /** A blob or row that is not ours, or without our metadata. */
   | "foreign"

@@ -13,7 +13,8 @@ export interface PendingEvent {
   /** As {@link pendingAgeMs} tells it. */
   readonly ageMs: number;
   readonly etag: Etag;
-  /** Undefined if the blob's metadata is not ours: only its bytes tell its sequence then. */
+  /** Both undefined if the blob's metadata is not ours: only its bytes tell its sequence then. */
+  readonly sequence: number | undefined;
   readonly state: PendingState | undefined;
 }
 
@@ -56,7 +57,8 @@ export async function listPendingStreams(
     const stream = streams.get(key) ?? { subscription: name.subscription, orderId: name.orderId, order: name.order, events: [] };
     streams.set(key, stream);
     const ageMs = pendingAgeMs(name.id, blob.ageMs, clock.now());
-    stream.events.push({ id: name.id, ageMs, etag: blob.etag, state: decodePendingState(blob.metadata) });
+    const state = decodePendingState(blob.metadata);
+    stream.events.push({ id: name.id, ageMs, etag: blob.etag, sequence: state?.sequence, state });
   }
   for (const { events } of streams.values()) events.sort((a, b) => (a.id < b.id ? -1 : 1));
   return { streams: [...streams.values()] as unknown as readonly PendingStream[], foreign };

@@ -3,7 +3,7 @@ import { pendingAgeMs } from "../core/event-time.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { decodePendingState, type PendingState } from "../core/pending-event.ts";
-import type { Blobs, CallOptions, Etag } from "../core/ports.ts";
+import type { Blobs, CallOptions, Etag, Metadata } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import type { SubscriptionFigures } from "./metrics.ts";
 
@@ -14,7 +14,8 @@ export interface StreamHead {
   readonly orderId: OrderId;
   readonly id: EventId;
   readonly etag: Etag;
-  /** Undefined if the metadata is not ours: a worker has to read the blob. */
+  /** Both undefined if the metadata is not ours: a worker has to read the blob. */
+  readonly sequence: number | undefined;
   readonly state: PendingState | undefined;
 }
 
@@ -36,7 +37,7 @@ const MAX_FOREIGN_NAMES = 20;
 
 /** @param nowMs by the wall clock, for the ages of events */
 export async function listStreamHeads(blobs: Blobs, nowMs: number, options?: CallOptions): Promise<StreamHeads> {
-  const heads = new Map<string, StreamHead & { readonly metadata: Readonly<Record<string, string>> }>();
+  const heads = new Map<string, Omit<StreamHead, "sequence" | "state"> & { readonly metadata: Metadata }>();
   const counts = new Map<string, { pending: number; oldestAgeMs: number }>();
   const foreign: string[] = [];
   let foreignCount = 0;
@@ -55,10 +56,13 @@ export async function listStreamHeads(blobs: Blobs, nowMs: number, options?: Cal
     const key = `${subscription}/${order}`;
     const head = heads.get(key);
     // The service lists by its own rule for letters; ours is by code unit.
-    if (head === undefined || id < head.id) heads.set(key, { subscription, order, orderId, id, etag, metadata, state: undefined });
+    if (head === undefined || id < head.id) heads.set(key, { subscription, order, orderId, id, etag, metadata });
   }
   // Decoded late: the state of events behind a head is nobody's business here.
-  const decoded = [...heads.values()].map(({ metadata, ...head }) => ({ ...head, state: decodePendingState(metadata) }));
+  const decoded = [...heads.values()].map(({ metadata, ...head }) => {
+    const state = decodePendingState(metadata);
+    return { ...head, sequence: state?.sequence, state };
+  });
   return { heads: decoded, figures: figuresOf(counts, decoded), foreign: { count: foreignCount, names: foreign } };
 }
 

@@ -1,20 +1,23 @@
 /**
  * The sweep (design §7, G5): finds pending events that nobody handles, from their blobs alone, and wakes their orders. It trusts neither
  * wake-ups nor the length of their queue. It sends wake-ups, and takes the lease of an order with leftovers of a dead worker for 15 s, which
- * nobody releases (see `mark`); so any number of sweeps may overlap (C42).
+ * nobody releases (see `mark`); so any number of sweeps may overlap (C42). It also takes dead letters off the list whose events are finished.
  *
- * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and a third for one with leftovers.
+ * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and a third for one with leftovers;
+ * a read for each dead letter that may be stale.
  * Orders without pending events cost nothing, however many there are.
  */
 import { randomUUID } from "node:crypto";
 import type { Clock } from "../core/clock.ts";
 import { pauseFinder } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
+import { MIN_LEASE_MS } from "../core/lease-time.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { isDue } from "../core/pending-event.ts";
 import type { CallOptions, LeaseBlob, Storage } from "../core/ports.ts";
 import { decodeProgress, NO_PROGRESS, streamProgress, type Progress } from "../core/progress.ts";
+import { contradictionIn, isFinished } from "../core/stream.ts";
 import { encodeWakeUp } from "../core/wake-up.ts";
 import { systemClock } from "../system/clock.ts";
 import { assertGoesOn } from "./context.ts";
@@ -23,6 +26,7 @@ import { inLanes } from "./lanes.ts";
 import { FigureReporter, recordSweep, type SubscriptionFigures } from "./metrics.ts";
 import { listPauses } from "./list-pauses.ts";
 import type { ForeignNames, StreamHead } from "./stream-heads.ts";
+import { dropStaleEntries } from "./stale-letters.ts";
 import { WakeMemory } from "./wake-memory.ts";
 
 export interface SweeperOptions {
@@ -77,10 +81,8 @@ type Outcome = "woken" | "marked" | "leased" | "wokenBefore" | "failed";
 const LANES = 16;
 /** So many failures mean that the account is down, not an order: the rest is left for the next sweep. */
 const MAX_FAILURES = 10;
-/** The shortest lease there is. */
-const MARK_LEASE_MS = 15_000;
-/** When the mark's lease has run out. */
-const MARK_HIDDEN_MS = 16_000;
+/** When the mark's lease has run out, which is the shortest there is. */
+const MARK_HIDDEN_MS = MIN_LEASE_MS + 1_000;
 
 export function createSweeper(options: SweeperOptions): Sweeper {
   const { storage, clock = systemClock, logger = silentLogger } = options;
@@ -94,7 +96,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     if (!memory.mayWake(order, reasons)) return "wokenBefore";
     const blob = await storage.leases.read(order, callOptions);
     if (blob?.state === "taken") return "leased";
-    const leftovers = blob?.state === "free" && hasGhost(progressOf(blob), heads);
+    const leftovers = blob?.state === "free" && needsListing(progressOf(blob), heads);
     if (dryRun) return leftovers ? "marked" : "woken";
     if (leftovers && !(await mark(order, blob, callOptions))) return "leased";
     await storage.wakeUps.send(encodeWakeUp(orderId), leftovers ? MARK_HIDDEN_MS : 0, callOptions);
@@ -108,7 +110,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
    */
   async function mark(order: OrderKey, { etag }: LeaseBlob, callOptions: CallOptions): Promise<boolean> {
     try {
-      await storage.leases.acquire(order, { id: randomUUID(), durationMs: MARK_LEASE_MS, etag }, callOptions);
+      await storage.leases.acquire(order, { id: randomUUID(), durationMs: MIN_LEASE_MS, etag }, callOptions);
       return true;
     } catch (error) {
       // A worker or another sweep was faster.
@@ -124,6 +126,12 @@ export function createSweeper(options: SweeperOptions): Sweeper {
     } catch {
       return NO_PROGRESS;
     }
+  }
+
+  async function tidy(suspects: readonly string[], callOptions: CallOptions): Promise<void> {
+    const names = await dropStaleEntries(storage, suspects, callOptions);
+    if (names.length === 0) return;
+    logger.info("dead letters whose events are finished by now are off the list", { count: names.length, first: names[0] });
   }
 
   return {
@@ -155,6 +163,7 @@ export function createSweeper(options: SweeperOptions): Sweeper {
         }
       });
       assertGoesOn({ storage, clock, ...callOptions }, "the sweep");
+      if (!dryRun) await tidy(pending.suspectEntries, callOptions).catch((error: unknown) => void failures.push(error));
       if (failures.length > 0) throw failures[0];
       if (pending.foreign.count > 0) {
         logger.warn("blobs below events/ are none of ours; they are left alone", {
@@ -182,10 +191,11 @@ function isHeadDue({ state }: StreamHead, now: number): boolean {
   return isDue(state, now);
 }
 
-function hasGhost(progress: Progress, heads: readonly StreamHead[]): boolean {
-  return heads.some(({ subscription, id }) => {
-    const last = streamProgress(progress, subscription).id;
-    return last !== undefined && id <= last;
+/** Is a head a ghost (W2), or does it contradict the progress (W12)? A round that lists nothing would not see it, or take it for finished. */
+function needsListing(progress: Progress, heads: readonly StreamHead[]): boolean {
+  return heads.some((head) => {
+    const own = streamProgress(progress, head.subscription);
+    return isFinished(head, own) || contradictionIn([head], own, Number.POSITIVE_INFINITY) !== undefined;
   });
 }
 

@@ -4,7 +4,7 @@ import { streamProgress } from "../core/progress.ts";
 import { UNROUTED } from "../core/names.ts";
 import type { DeadLetterSummary } from "../core/dead-letter.ts";
 import type { Decision, PendingState } from "../core/pending-event.ts";
-import { firstUnaccounted, missingSequence, splitGhosts } from "../core/stream.ts";
+import { firstUnaccounted, missingSequence, newestSequence, seenSequence, splitGhosts } from "../core/stream.ts";
 import { eventIdsOf } from "./event-ids.ts";
 import type { ArchivedEvent, FinishedEvents } from "./finished-events.ts";
 import type { GatheredOrder } from "./order-facts.ts";
@@ -81,10 +81,10 @@ function missingEntries(gathered: GatheredOrder<readonly FinishedEvents[]>): rea
   };
   const names = new Set([...streams.map(({ subscription }) => subscription), ...Object.keys(progress.streams)]);
   const waiting = new Set(streams.flatMap(({ events }) => events.flatMap(({ state }) => state?.sequence ?? [])));
-  const top = Math.max(found.order?.sequence ?? 0, found.outbox.at(-1)?.sequence ?? 0);
+  const top = newestSequence(found.order?.sequence, found.outbox);
   const committed = new Set(found.outbox.map(({ sequence }) => sequence));
   return [
-    ...entry(firstUnaccounted(Math.max(progress.clean, progress.relayed), top, committed, waiting)),
+    ...entry(firstUnaccounted(seenSequence(progress), top, committed, waiting)),
     ...[...names].sort().flatMap((name) => entry(missingSequence(statesOf(name), streamProgress(progress, name)), name)),
   ];
 }

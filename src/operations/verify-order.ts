@@ -4,7 +4,7 @@
  */
 import { streamProgress } from "../core/progress.ts";
 import { UNROUTED } from "../core/names.ts";
-import { firstUnaccounted, splitGhosts } from "../core/stream.ts";
+import { firstUnaccounted, newestSequence, seenSequence, splitGhosts } from "../core/stream.ts";
 import { eventIdsOf } from "./event-ids.ts";
 import type { Finding } from "./finding.ts";
 import type { FinishedEvents } from "./finished-events.ts";
@@ -29,8 +29,8 @@ function verifyOrderRow(gathered: GatheredOrder<readonly FinishedEvents[]>): Fin
   const { found, progress, streams, settled } = gathered;
   const { order, outbox, unreadable } = found;
   const findings = unreadable.map((rowKey): Finding => ({ kind: "foreign", severity: "damage", text: `row ${rowKey} is not one of ours` }));
-  const seen = Math.max(progress.clean, progress.relayed);
-  const top = Math.max(order?.sequence ?? 0, outbox.at(-1)?.sequence ?? 0);
+  const seen = seenSequence(progress);
+  const top = newestSequence(order?.sequence, outbox);
   if (settled && top < seen) {
     const text = `the order entity is at event ${top}, workers have seen ${seen}`;
     findings.push({ kind: "behind-progress", severity: "damage", text });

@@ -1,10 +1,19 @@
 /** Is one stream of an order whole? Each event in one place, in order, up to the progress in the archive and beyond it pending. */
 import type { EventId } from "../core/event-id.ts";
 import { missingBlobText } from "../core/missing-blob.ts";
-import { UNROUTED } from "../core/names.ts";
+import { eventBlobName, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { streamProgress, type StreamProgress } from "../core/progress.ts";
-import { missingSequence, splitGhosts } from "../core/stream.ts";
+import {
+  contradictionIn,
+  contradictionText,
+  isFinished,
+  missingSequence,
+  newestSequence,
+  seenSequence,
+  splitGhosts,
+  type Placed,
+} from "../core/stream.ts";
 import type { Finding, FindingKind } from "./finding.ts";
 import type { ArchivedEvent, FinishedEvents } from "./finished-events.ts";
 import type { GatheredOrder } from "./order-facts.ts";
@@ -18,7 +27,7 @@ const FINISH_TOLERANCE_MS = 10 * 60_000;
 type ChainLink = Pick<ArchivedEvent, "sequence" | "previous">;
 type ReadablePending = PendingEvent & { readonly state: NonNullable<PendingEvent["state"]> };
 
-type Gathered = Pick<GatheredOrder<unknown>, "order" | "streams" | "progress" | "settled" | "lease">;
+type Gathered = Pick<GatheredOrder<unknown>, "order" | "found" | "streams" | "progress" | "settled" | "lease">;
 
 /** One audit of one stream; `run` it once. */
 export class StreamCheck {
@@ -27,6 +36,7 @@ export class StreamCheck {
   readonly #readable: readonly ReadablePending[];
   readonly #progress: StreamProgress;
   readonly #settled: boolean;
+  readonly #top: number;
   /** The last worker died, or could not do all it had to: the next one lists what it left and mends it (W3). */
   readonly #abandoned: boolean;
   readonly #order: OrderKey;
@@ -34,7 +44,7 @@ export class StreamCheck {
   readonly #findings: Finding[] = [];
 
   /** @param ids of the order's events by sequence, as far as anything in storage tells them */
-  constructor(own: FinishedEvents, { order, streams, progress, settled, lease }: Gathered, ids: ReadonlyMap<number, EventId>) {
+  constructor(own: FinishedEvents, { order, found, streams, progress, settled, lease }: Gathered, ids: ReadonlyMap<number, EventId>) {
     const pending: readonly PendingEvent[] = streams.find(({ subscription }) => subscription === own.subscription)?.events ?? [];
     this.#order = order;
     this.#ids = ids;
@@ -43,6 +53,9 @@ export class StreamCheck {
     this.#readable = pending.filter((event): event is ReadablePending => event.state !== undefined);
     this.#progress = streamProgress(progress, own.subscription);
     this.#settled = settled;
+    // While a worker is at it the entity that was read may be older than the events.
+    const top = Math.max(newestSequence(found.order?.sequence, found.outbox), seenSequence(progress));
+    this.#top = settled ? top : Number.POSITIVE_INFINITY;
     this.#abandoned = lease?.state === "abandoned";
   }
 
@@ -97,12 +110,11 @@ export class StreamCheck {
 
   /** Every event in one place: pending beyond the progress, archived up to it. */
   #places(): void {
-    const finishedTo = this.#progress.id;
     const archived = new Set(this.#own.archived.map(({ id }) => id));
-    const isFinished = (id: string): boolean => finishedTo !== undefined && id <= finishedTo;
-    for (const { id, sequence, outcome } of this.#own.archived) {
-      if (isFinished(id)) continue;
-      const pending = this.#pending.some((event) => event.id === id);
+    for (const event of this.#own.archived) {
+      const { id, sequence, outcome } = event;
+      if (this.#contradicts(event, false) || isFinished(event, this.#progress)) continue;
+      const pending = this.#pending.some((other) => other.id === id);
       if (pending && outcome === "discarded") {
         const text = `event ${sequence} is archived as discarded and pending still: the worker that carries it out, or the next one, goes on`;
         this.#add("moving", "notice", sequence, text);
@@ -111,11 +123,26 @@ export class StreamCheck {
       const text = `event ${sequence} is archived${pending ? " and pending" : ""}, the progress is at ${this.#progress.sequence}`;
       this.#add(pending ? "double" : "beyond-progress", "damage", sequence, text);
     }
-    for (const { id, state, ageMs } of this.#pending) {
-      if (!isFinished(id) || !this.#settled || ageMs < STUCK_GHOST_MS) continue;
+    for (const event of this.#pending) {
+      const { id, sequence, ageMs } = event;
+      if (this.#contradicts(event, true) || !isFinished(event, this.#progress)) continue;
+      if (!this.#settled || ageMs < STUCK_GHOST_MS) continue;
       const where = archived.has(id) ? "and archived" : "and not archived";
-      this.#add("stuck-ghost", "damage", state?.sequence, `event ${id} is finished ${where}, its pending blob is still there`);
+      this.#add("stuck-ghost", "damage", sequence, `event ${id} is finished ${where}, its pending blob is still there`);
     }
+  }
+
+  /** W12; or the event is the last finished one by its id or by its sequence alone. */
+  #contradicts(event: Placed, isPending: boolean): boolean {
+    const { id, sequence } = event;
+    const { id: last, sequence: finishedTo } = this.#progress;
+    const isLast = sequence === undefined || (id === last) === (sequence === finishedTo);
+    if (isLast && contradictionIn([event], this.#progress, this.#top) === undefined) return false;
+    const { subscription } = this.#own;
+    const blob = isPending ? `events/${eventBlobName(subscription, this.#order, id)}` : "its entry in the archive";
+    const text = `${contradictionText(subscription, event, this.#progress)}; mend that of ${blob}, or of leases/${this.#order}`;
+    this.#add("inversion", "damage", sequence, text);
+    return true;
   }
 
   /**

@@ -1,9 +1,9 @@
 /** Blobs of events, archive, dead letters, audit and spilled payloads. */
 import type { BlobServiceClient, ContainerClient } from "@azure/storage-blob";
-import { BUNDLE_CONTENT_TYPE, parseBundleName } from "../core/archive-bundle.ts";
+import { BUNDLE_CONTENT_TYPE } from "../core/archive-bundle.ts";
 import { OutboxError, isOutboxError } from "../core/errors.ts";
 import { EVENT_CONTENT_TYPE } from "../core/event.ts";
-import type { Container } from "../core/names.ts";
+import { parseBundleName, type Container } from "../core/names.ts";
 import type { BlobContent, Blobs, CallOptions, Etag, ListedBlob, ListOptions, Metadata } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage } from "./call.ts";
@@ -42,11 +42,12 @@ export class AzureBlobs implements Blobs {
     const what = `create blob ${container}/${name}`;
     const checked = checkedMetadata(metadata, `blob ${container}/${name}`);
     const client = this.#container(container).getBlockBlobClient(name);
+    const isBundle = container === "archive" && parseBundleName(name) !== undefined;
     const { etag } = await callStorage({ what, timeoutMs: this.#timeoutMs, options, read: readExistingBlob }, (abortSignal) =>
       client.upload(bytes, bytes.length, {
         abortSignal,
         metadata: checked,
-        blobHTTPHeaders: { blobContentType: parseBundleName(name) === undefined ? EVENT_CONTENT_TYPE : BUNDLE_CONTENT_TYPE },
+        blobHTTPHeaders: { blobContentType: isBundle ? BUNDLE_CONTENT_TYPE : EVENT_CONTENT_TYPE },
         conditions: { ifNoneMatch: "*" },
       }),
     );

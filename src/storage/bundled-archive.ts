@@ -3,12 +3,12 @@
  * once, and need not know how they were written. Everything else passes through.
  *
  * An event may be in two places: its holder died, the next one archived it alone, and the write of the dead one came late; or the other way
- * round. The bytes are the same. Then the single blob is the one that counts, in listings as in reads.
+ * round. The bytes are the same. Then the single blob is the one that counts, in listings as in reads (W13).
  */
-import { decodeBundleIndex, handledMetadata, memberBytes, parseBundleName, type BundleName } from "../core/archive-bundle.ts";
+import { archivedMetadata, decodeBundleIndex, memberBytes } from "../core/archive-bundle.ts";
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import type { EventId } from "../core/event-id.ts";
-import { eventIdOfBlob, UNROUTED } from "../core/names.ts";
+import { eventIdOfBlob, eventNameBelow, mayHaveBundles, parseBundleName, prefixOf, type BundleName } from "../core/names.ts";
 import type { BlobContent, Blobs, CallOptions, ListedBlob, ListOptions } from "../core/ports.ts";
 import { BundleBodies } from "./bundle-bodies.ts";
 
@@ -19,8 +19,6 @@ const MAX_TOLD = 5_000;
 const TOLD_MS = 10_000;
 /** How many events a listing holds back: those of a hundred bundles that overlap. Dead holders leave a few of them at most. */
 const MAX_HELD = 10_000;
-/** No stream: what nobody wanted is archived one by one. */
-const UNROUTED_PREFIX = `${UNROUTED}/`;
 
 /**
  * @param blobs as they are in the account
@@ -117,13 +115,13 @@ class ArchiveReader {
 
   /** Undefined for a blob that stands for itself: an event's own one, or a foreign one. */
   #membersOf(blob: ListedBlob): { readonly prefix: string; readonly blobs: readonly ListedBlob[] } | undefined {
-    const parsed = bundleOfStream(blob.name);
+    const parsed = parseBundleName(blob.name);
     const index = parsed && decodeBundleIndex(blob.name, blob.metadata);
     if (parsed === undefined || index === undefined) return undefined;
     this.#remember(blob.name, parsed);
     const { prefix } = parsed;
     const { members } = index;
-    const names = members.map(({ id }) => `${prefix}${id}.json`);
+    const names = members.map(({ id }) => eventNameBelow(prefix, id));
     const bundle = { name: blob.name, members: names, torn: blob.sizeBytes !== index.bodyBytes };
     return {
       prefix,
@@ -132,7 +130,7 @@ class ArchiveReader {
         ageMs: blob.ageMs,
         sizeBytes: member.length,
         etag: blob.etag,
-        metadata: handledMetadata(member),
+        metadata: archivedMetadata(member, "handled"),
         bundle,
       })),
     };
@@ -142,14 +140,14 @@ class ArchiveReader {
   async readTold(name: string, options: CallOptions | undefined): Promise<BlobContent | undefined> {
     const told = this.#told.get(name);
     if (told === undefined || this.#now() - told.sinceMs >= TOLD_MS) return undefined;
-    const id = eventIdOfBlob(name, name.slice(0, name.lastIndexOf("/") + 1));
+    const id = eventIdOfBlob(name, prefixOf(name));
     return id && this.#cut(told.bundle, id, options);
   }
 
   async readMember(name: string, options: CallOptions | undefined): Promise<BlobContent | undefined> {
-    const prefix = name.slice(0, name.lastIndexOf("/") + 1);
+    const prefix = prefixOf(name);
     const id = eventIdOfBlob(name, prefix);
-    if (id === undefined || prefix.startsWith(UNROUTED_PREFIX)) return undefined;
+    if (id === undefined || !mayHaveBundles(prefix)) return undefined;
     const tried = new Set<string>();
     const from = async (bundle: string, parsed: BundleName): Promise<BlobContent | undefined> => {
       if (tried.has(bundle) || parsed.prefix !== prefix || id < parsed.first || id > parsed.last) return undefined;
@@ -161,7 +159,7 @@ class ArchiveReader {
       if (found !== undefined) return found;
     }
     for await (const blob of this.#blobs.list("archive", prefix, options)) {
-      const parsed = bundleOfStream(blob.name);
+      const parsed = parseBundleName(blob.name);
       const found = parsed && (await from(blob.name, parsed));
       if (found !== undefined) {
         this.#remember(blob.name, parsed!);
@@ -180,7 +178,7 @@ class ArchiveReader {
     const index = decodeBundleIndex(bundle, blob.metadata);
     const member = index?.members.find((each) => each.id === id);
     const bytes = member && memberBytes(blob.bytes, index!, member);
-    return bytes && { bytes, etag: blob.etag, metadata: handledMetadata(member) };
+    return bytes && { bytes, etag: blob.etag, metadata: archivedMetadata(member, "handled") };
   }
 
   #remember(name: string, parsed: BundleName): void {
@@ -199,9 +197,4 @@ function merged(first: readonly ListedBlob[], second: readonly ListedBlob[]): Li
     if (first[at]?.name !== blob.name) all.push(blob);
   }
   return [...all, ...first.slice(at)];
-}
-
-/** A bundle lies in a stream: subscription, order, file. Anywhere else it is a foreign blob. */
-function bundleOfStream(name: string): BundleName | undefined {
-  return name.split("/").length === 3 && !name.startsWith(UNROUTED_PREFIX) ? parseBundleName(name) : undefined;
 }

@@ -7,6 +7,7 @@
 import type { ContainerClient } from "@azure/storage-blob";
 import { OutboxError, isOutboxError } from "../core/errors.ts";
 import type { OrderKey } from "../core/order-id.ts";
+import { MAX_LEASE_MS, MIN_LEASE_MS } from "../core/lease-time.ts";
 import type { CallOptions, Etag, LeaseBlob, Metadata, OrderLeases } from "../core/ports.ts";
 import { checkedMetadata, toEtag, toMetadata } from "./blob-metadata.ts";
 import { callStorage, repeatUnavailable } from "./call.ts";
@@ -16,8 +17,6 @@ import { isRefusedUnapplied, readExistingBlob, type AnswerReader } from "./stora
 const RENEW_TIMEOUT_MS = 5_000;
 /** The longest there is: the service ends a lease of ours when its time is over, if that is sooner. */
 const BREAK_SECONDS = 60;
-export const MIN_LEASE_MS = 15_000;
-export const MAX_LEASE_MS = 60_000;
 
 export class AzureOrderLeases implements OrderLeases {
   readonly #container: ContainerClient;

@@ -1,6 +1,5 @@
-import type { EventId } from "../core/event-id.ts";
 import type { StreamProgress } from "../core/progress.ts";
-import type { QueuedEvent } from "../core/stream.ts";
+import { isFinished, type Placed, type QueuedEvent } from "../core/stream.ts";
 
 /**
  * The stream of a subscription that is not deployed here, as far as a replay for it needs one (F9, F10): it gets its event, in its place of the
@@ -19,8 +18,8 @@ export class AbsentStream {
     return this.#progress;
   }
 
-  hasFinished(id: EventId): boolean {
-    return this.#progress.id !== undefined && id <= this.#progress.id;
+  hasFinished(event: Placed): boolean {
+    return isFinished(event, this.#progress);
   }
 
   lastSequenceBefore({ sequence }: { readonly sequence: number }): number {

@@ -1,4 +1,4 @@
-import { handledMetadata } from "../core/archive-bundle.ts";
+import { archivedMetadata } from "../core/archive-bundle.ts";
 import { isOutboxError, OutboxError } from "../core/errors.ts";
 import { eventBytes } from "../core/event.ts";
 import type { Logger } from "../core/logger.ts";
@@ -32,7 +32,7 @@ export async function isArchived(blobs: Blobs, name: string, bytes: Uint8Array, 
 }
 
 /**
- * A discard is archived before the progress passes its event. So the archive tells what became of an event that the progress has passed: what
+ * W2. A discard is archived before the progress passes its event. So the archive tells what became of an event that the progress has passed: what
  * is not there as discarded was not discarded, whatever an operator has decided since (G6). Nothing can come in between: the decision stays
  * on the pending blob, and whoever is the next to hold the lease carries it out too (F4).
  *
@@ -49,19 +49,11 @@ export async function archiveDiscard(
   if (bytes === undefined) return false;
   lease.assertHeld();
   try {
-    await storage.blobs.create("archive", name, bytes, archivedMetadata({ ...event, decision, outcome: "discarded" }, clock.now()));
+    const record = { ...event, finishedAtMs: Math.trunc(clock.now()) };
+    await storage.blobs.create("archive", name, bytes, { ...archivedMetadata(record, "discarded"), ...encodeDecision(decision) });
     return true;
   } catch (error) {
     if (!isOutboxError(error, "already-exists")) throw error;
     return false;
   }
-}
-
-/** Of an event that is archived alone. */
-export function archivedMetadata(
-  event: Pick<QueuedEvent, "sequence" | "previous" | "attempts" | "decision"> & { readonly outcome: string },
-  finishedAtMs: number,
-): Metadata {
-  const { outcome, decision } = event;
-  return { ...handledMetadata({ ...event, finishedAtMs }), outcome, ...(decision === undefined ? {} : encodeDecision(decision)) };
 }

@@ -1,14 +1,14 @@
-import { BundleDraft, encodeBundle, type BundleMember } from "../core/archive-bundle.ts";
+import { archivedMetadata, BundleDraft, encodeBundle, type BundleMember } from "../core/archive-bundle.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { eventBytes, type StoredEvent } from "../core/event.ts";
 import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
 import { eventBlobName, streamPrefix, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
-import type { Decision } from "../core/pending-event.ts";
+import { encodeDecision, type Decision } from "../core/pending-event.ts";
 import type { Blobs } from "../core/ports.ts";
 import type { Clock } from "../core/clock.ts";
-import { archivedMetadata, createArchived, isArchived } from "./archive-blob.ts";
+import { createArchived, isArchived } from "./archive-blob.ts";
 import type { HeldLease } from "./held-lease.ts";
 
 export interface FinishedEvent {
@@ -100,12 +100,12 @@ export class Archiver {
     const timed = { ...event, finishedAtMs: Math.trunc(this.#clock.now()) };
     this.#tick();
     if (this.#collect(timed)) return;
-    // Bundles of a stream don't overlap with each other, nor with what is archived alone: what is open ends here.
+    // W13: bundles of a stream don't overlap with each other, nor with what is archived alone: what is open ends here.
     this.#close(event.subscription);
     if (!this.#collect(timed)) this.#write({ events: [timed], members: [] });
   }
 
-  /** False if it must have a blob of its own, or does not fit to those that are collected. */
+  /** W13. False if it must have a blob of its own, or does not fit to those that are collected. */
   #collect(event: TimedEvent): boolean {
     const { subscription, text, outcome, decision, leftOver } = event;
     if (outcome !== "handled" || decision !== undefined || leftOver === true || text === undefined) return false;
@@ -139,10 +139,18 @@ export class Archiver {
     const wait = async (): Promise<void> => {
       await this.#clock.sleep(MAX_WAIT_MS, this.#over.signal).catch(() => undefined);
       this.#isTicking = false;
-      this.tidy();
+      this.#tidy();
       if (this.#open.size > 0 || this.#writers > 0 || this.#archived.length > 0) this.#tick();
     };
     this.#run(wait());
+  }
+
+  /** Archives what has waited, and deletes what is archived by now, beside whatever else goes on. What fails is left to the next holder. */
+  #tidy(): void {
+    const now = this.#clock.monotonic();
+    for (const [subscription, { sinceMs }] of this.#open) if (now - sinceMs >= MAX_WAIT_MS) this.#close(subscription);
+    // One at a time: what is archived meanwhile goes with the next.
+    if (this.#archived.length > 0 && !this.#isDeleting) this.#run(this.#deleteArchived());
   }
 
   /** An event that nobody wants goes to the archive too: nothing vanishes (G6). Resolves when it is there, so that its entity may go. */
@@ -165,14 +173,6 @@ export class Archiver {
     while (this.#running.size > 0) await Promise.all(this.#running);
     await this.#deleteArchived();
     return { retryable: this.#failures, final: this.#conflicts };
-  }
-
-  /** Archives what has waited, and deletes what is archived by now, beside whatever else goes on. What fails is left to the next holder. */
-  tidy(): void {
-    const now = this.#clock.monotonic();
-    for (const [subscription, { sinceMs }] of this.#open) if (now - sinceMs >= MAX_WAIT_MS) this.#close(subscription);
-    // One at a time: what is archived meanwhile goes with the next.
-    if (this.#archived.length > 0 && !this.#isDeleting) this.#run(this.#deleteArchived());
   }
 
   async #deleteArchived(): Promise<void> {
@@ -228,8 +228,10 @@ export class Archiver {
     // Its holder may have archived it together with others. What is on record stays, as it does where it has a blob of its own.
     if (event.leftOver === true && (await this.#bundledFrom(event)).has(name) && (await this.#isThere(name, bytes))) return;
     const skipped = event.leftOver === true && (await this.#blobs.read("dead", name))?.metadata["policy"] === "skip";
-    const outcome = skipped ? "dead-lettered" : event.outcome;
-    await createArchived(this.#blobs, name, bytes, archivedMetadata({ ...event, outcome }, event.finishedAtMs), this.#logger);
+    const { decision } = event;
+    const metadata = archivedMetadata(event, skipped ? "dead-lettered" : event.outcome);
+    const decided = decision === undefined ? metadata : { ...metadata, ...encodeDecision(decision) };
+    await createArchived(this.#blobs, name, bytes, decided, this.#logger);
   }
 
   #isThere(name: string, bytes: Uint8Array): Promise<boolean> {

@@ -1,7 +1,7 @@
 /** What is pending already when a round begins: backlog, what a crash left over, blocked streams, streams that are not deployed here. */
 import { printable } from "../core/errors.ts";
 import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
-import { splitGhosts, type QueuedEvent } from "../core/stream.ts";
+import { contradictionAlarm, contradictionIn, relayedSequence, splitGhosts, type QueuedEvent } from "../core/stream.ts";
 import { archiveDiscard } from "./archive-blob.ts";
 import { discardedEnd, ghostEnd } from "./head-end.ts";
 import { listPending } from "./list-pending.ts";
@@ -40,13 +40,18 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   const { storage, logger } = round.options;
   const { events, foreign } = await listPending(storage.blobs, stream.name, round.order, logger);
   for (const name of foreign) round.problem(`events/${printable(name)} is not one of ours; it is left alone`);
-  const { ghosts, pending } = splitGhosts(events, stream.progress);
-  for (const ghost of ghosts) round.archiver.add({ subscription: stream.name, ...ghostEnd(ghost) });
+  const { ghosts, pending } = splitGhosts(events, stream.recorded);
+  // W12: by a progress that may be wrong nothing is deleted.
+  if (contradictionIn(pending, stream.recorded, round.top) === undefined) {
+    for (const ghost of ghosts) round.archiver.add({ subscription: stream.name, ...ghostEnd(ghost) });
+  }
   for (const event of pending) sequences.add(event.sequence);
   const [head, ...rest] = pending;
   if (head === undefined) return;
   // Only a head can have been running. Later ones are suspect too, but nothing is held against them.
-  stream.enqueue(mayHaveRun(round, stream, head) ? [{ ...head, mayHaveRun: true }, ...rest] : pending);
+  if (!mayHaveRun(round, stream, head)) return stream.enqueue(pending);
+  round.mayHaveDied();
+  stream.enqueue([{ ...head, mayHaveRun: true }, ...rest]);
 }
 
 /**
@@ -55,8 +60,9 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
  * back. Starts of what is on record were counted (W4).
  */
 function mayHaveRun(round: RoundState, { name }: OrderStream, head: QueuedEvent): boolean {
-  const { holderDied, blob } = round.input;
-  return holderDied || (blob.state === "free" && head.sequence > streamProgress(round.writer.written, name).relayed);
+  const { livingUpTo, blob } = round.input;
+  const onRecord = blob.state === "free" ? streamProgress(round.writer.written, name).relayed : 0;
+  return head.sequence > Math.max(onRecord, livingUpTo);
 }
 
 /**
@@ -69,12 +75,13 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   for (const { sequence } of events) sequences.add(sequence);
   let progress = streamProgress(round.writer.written, name);
   const { ghosts, pending } = splitGhosts(events, progress);
-  for (const ghost of ghosts) round.archiver.add({ subscription: name, ...ghostEnd(ghost) });
-  const last = pending.at(-1)?.sequence ?? 0;
-  if (last > progress.relayed) progress = { ...progress, relayed: last };
+  const wrong = contradictionIn(pending, progress, round.top);
+  if (wrong !== undefined) round.gap(contradictionAlarm(name, wrong, progress));
+  else for (const ghost of ghosts) round.archiver.add({ subscription: name, ...ghostEnd(ghost) });
+  progress = { ...progress, relayed: relayedSequence(pending, progress, round.top) };
   for (const event of pending) {
     const { decision } = event;
-    if (decision?.action !== "discard") break;
+    if (wrong !== undefined || decision?.action !== "discard") break;
     const archived = await archiveDiscard({ ...round.options, ...round.input }, name, event, decision);
     progress = { ...progress, sequence: event.sequence, id: event.id };
     round.keepElsewhere(name, progress);

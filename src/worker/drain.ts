@@ -11,7 +11,7 @@ import type { OrderStream } from "./order-stream.ts";
 import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
 import type { HeadContext } from "./round-options.ts";
 import type { RoundState } from "./round-state.ts";
-import { runHead } from "./run-head.ts";
+import { recordGuess, runHead } from "./run-head.ts";
 
 /**
  * An event that has waited in memory for longer than this is asked for before it starts: an operator's wake-up may have gone to another
@@ -56,13 +56,20 @@ export class Drain {
         if (!wakeable.takePoke() || !round.goesOn()) return;
         await this.#reviewStopped();
       } else {
-        // What is finished by now must not look pending for as long as a slow handler runs.
-        round.archiver.tidy();
         const news = await newsBefore(running, round.streams, { ...round.options, wakeable, goesOn: round.goesOn() });
         if (news === "ended" || !round.goesOn()) continue;
         if (news === "poke") await this.#reviewStopped();
       }
       await this.#lookForMore();
+    }
+  }
+
+  /** W4: what this round knows and the next one can't, of heads that it did not start. */
+  async recordGuesses(): Promise<void> {
+    const { failure, input, streams } = this.#round;
+    if (failure !== undefined || input.lease.lost.aborted) return;
+    for (const { subscription, queue } of streams) {
+      if (queue[0] !== undefined) await recordGuess(this.#headContext, subscription, queue[0]);
     }
   }
 
@@ -121,6 +128,7 @@ export class Drain {
       this.#round.fail(error);
     }
     const { options, input } = this.#round;
+    this.#round.reportBroken(stream);
     await options.slots.leave(stream.name, input.orderId);
   }
 
@@ -180,7 +188,8 @@ export class Drain {
       return;
     }
     stream.finish(head);
-    // W2: the commit point. Only when this is durable may the next event start, or the archive be written.
+    // W2: the commit point. Only when this is durable may the next event start, or the archive be written; but for a discard, which is in the
+    // archive by now (archive-blob.ts).
     await round.recordProgress();
     this.#handled += 1;
     round.archiver.add({ subscription: stream.name, ...end.event });

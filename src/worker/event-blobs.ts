@@ -42,7 +42,7 @@ export function route(event: StoredEvent, streams: readonly OrderStream[], absen
   if (replayFor !== undefined) {
     // A replay is for one subscription, whatever its filter says by now (F9), and whether it is deployed here or not (F10).
     const stream = streams.find(({ name }) => name === replayFor) ?? absent.stream(replayFor);
-    return { event, targets: stream.hasFinished(event.id) ? [] : [{ stream, undecided: false }], unwanted: false };
+    return { event, targets: stream.hasFinished(event) ? [] : [{ stream, undecided: false }], unwanted: false };
   }
   const asked = streams.map((stream) => {
     try {
@@ -52,7 +52,7 @@ export function route(event: StoredEvent, streams: readonly OrderStream[], absen
     }
   });
   const wanting = asked.filter(({ wants }) => wants);
-  return { event, targets: wanting.filter(({ stream }) => !stream.hasFinished(event.id)), unwanted: wanting.length === 0 };
+  return { event, targets: wanting.filter(({ stream }) => !stream.hasFinished(event)), unwanted: wanting.length === 0 };
 }
 
 /** Writes the event blobs of all events and returns what to queue, per stream and in order. */

@@ -36,8 +36,7 @@ export async function newsBefore(
     return await Promise.race([
       ...[...running.values()].map((drain) => drain.then(() => "ended" as const)),
       ...due,
-      // While all streams run there is nothing to look for, but what is finished by now has to be archived.
-      after(pollMs, idle ? ("tick" as const) : ("ended" as const)),
+      ...(idle ? [after(pollMs, "tick" as const)] : []),
       ...(idle || stands ? [poke()] : []),
     ]);
   } finally {

@@ -1,6 +1,5 @@
-import type { EventId } from "../core/event-id.ts";
 import type { StreamProgress } from "../core/progress.ts";
-import { missingSequence, type QueuedEvent } from "../core/stream.ts";
+import { contradictionIn, isFinished, missingSequence, relayedSequence, type Placed, type QueuedEvent } from "../core/stream.ts";
 import type { Subscription } from "../core/workflow.ts";
 
 /** Why nothing of a stream may start in this round. */
@@ -16,12 +15,15 @@ export interface StreamStop {
 export class OrderStream {
   readonly subscription: Subscription;
   readonly #queue: QueuedEvent[] = [];
+  readonly #top: () => number;
   #stopped: StreamStop | undefined;
   #progress: StreamProgress;
 
-  constructor(subscription: Subscription, progress: StreamProgress) {
+  /** @param top sequence that no event of the order is beyond, as far as the round has seen it */
+  constructor(subscription: Subscription, progress: StreamProgress, top: () => number) {
     this.subscription = subscription;
     this.#progress = progress;
+    this.#top = top;
   }
 
   get name(): string {
@@ -39,8 +41,7 @@ export class OrderStream {
 
   /** What the progress says of this stream, or is about to: also of events that wait, so that a deployment without it forgets nothing. */
   get progress(): StreamProgress {
-    const relayed = Math.max(this.#progress.relayed, this.#progress.sequence, this.#queue.at(-1)?.sequence ?? 0);
-    return { ...this.#progress, relayed };
+    return { ...this.#progress, relayed: relayedSequence(this.#queue, this.#progress, this.#top()) };
   }
 
   /** Without the events that wait. */
@@ -48,12 +49,12 @@ export class OrderStream {
     return this.#progress;
   }
 
-  hasFinished(id: EventId): boolean {
-    return this.#progress.id !== undefined && id <= this.#progress.id;
+  hasFinished(event: Placed): boolean {
+    return isFinished(event, this.#progress);
   }
 
   /** Sequence of the newest event of this stream before the given one, as far as queue and progress know. */
-  lastSequenceBefore({ id, sequence }: { readonly id: EventId; readonly sequence: number }): number {
+  lastSequenceBefore({ id, sequence }: Pick<QueuedEvent, "id" | "sequence">): number {
     const queued = this.#queue.findLast((event) => event.id < id)?.sequence ?? 0;
     const { sequence: finished, relayed } = this.#progress;
     // It is relayed once more: what was the newest event by then does not tell what is before this one.
@@ -76,8 +77,14 @@ export class OrderStream {
     return head.previous > this.#progress.sequence ? undefined : head;
   }
 
-  /** A missing event anywhere in the stream, also behind its end. */
+  /** W12. The head, or the event behind it, if it contradicts progress, order or the other: nothing may start then, whatever it waits for. */
+  contradiction(): QueuedEvent | undefined {
+    return contradictionIn(this.#queue.slice(0, 2), this.#progress, this.#top());
+  }
+
+  /** A missing event anywhere in the stream, also behind its end. What contradicts the progress does not tell what is missing. */
   missing(): number | undefined {
+    if (this.contradiction() !== undefined) return undefined;
     return missingSequence(this.#queue, this.#progress);
   }
 

@@ -3,7 +3,7 @@ import { describeError, isOutboxError, printable } from "../core/errors.ts";
 import type { StoredEvent } from "../core/event.ts";
 import type { OrderAndOutbox, OutboxEntity } from "../core/ports.ts";
 import { knownStream, streamProgress } from "../core/progress.ts";
-import { firstUnaccounted, type QueuedEvent } from "../core/stream.ts";
+import { firstUnaccounted, newestSequence, type QueuedEvent } from "../core/stream.ts";
 import { AbsentStreams } from "./absent-stream.ts";
 import { readEntity, route, writeEventBlobs, type RelayStream, type RoutedEvent } from "./event-blobs.ts";
 import { mendChain, writePrevious } from "./mend-chain.ts";
@@ -13,13 +13,13 @@ import type { RoundState } from "./round-state.ts";
 export async function readOutbox(round: RoundState, known?: OrderAndOutbox): Promise<OrderAndOutbox> {
   round.input.lease.assertHeld();
   const found = known ?? (await round.options.storage.orders.readOutbox(round.order));
+  round.orderIsAt(topSequence(found));
   for (const rowKey of found.unreadable) round.problem(`row ${printable(rowKey)} of the order is not one of ours; it is left alone`);
   return found;
 }
 
-/** A commit between two pages of the query shows its entities, but not its order entity. */
 export function topSequence({ order, outbox }: OrderAndOutbox): number {
-  return Math.max(order?.sequence ?? 0, outbox.at(-1)?.sequence ?? 0);
+  return newestSequence(order?.sequence, outbox);
 }
 
 /**
@@ -39,10 +39,7 @@ export async function relayFound(round: RoundState, found: OrderAndOutbox, liste
   const last = events.at(-1)?.sequence ?? 0;
   if (last > 0) await relayEvents(round, events, found.outbox);
   round.relayedUpTo(round.stopped === undefined ? sequence : last);
-  for (const stream of round.streams) {
-    const missing = stream.missing();
-    if (missing !== undefined) round.gap(`event ${missing} of ${stream.name} is missing from its pending events. Nothing after it runs.`);
-  }
+  for (const stream of round.streams) round.reportBroken(stream);
 }
 
 async function relayEvents(round: RoundState, events: readonly StoredEvent[], entities: readonly OutboxEntity[]): Promise<void> {

@@ -51,8 +51,8 @@ export interface RoundInput {
   readonly mayStart: () => boolean;
   /** Aborts when the host stops for good. */
   readonly stop: AbortSignal;
-  /** The holder before is dead, as far as can be told: it may have died in a handler (W4). */
-  readonly holderDied: boolean;
+  /** No start of an event up to this sequence has ended with its process, or it was counted (W4). 0: nothing is known. */
+  readonly livingUpTo: number;
   /** What operators have paused (F5), as of not long ago. A round may take longer than that. Undefined: unknown, so nothing may start. */
   readonly pauses: () => Promise<readonly Pause[] | undefined>;
   /** The same, as of now. */
@@ -88,4 +88,8 @@ export interface RoundOutcome {
   readonly lookAgainAfter: number | undefined;
   /** False if the lease must run out rather than be given back, so that the next holder lists what is left over (W3). */
   readonly clean: boolean;
+  /** As {@link RoundInput.livingUpTo}, for the next one of this process, if the lease runs out. */
+  readonly livingUpTo: number;
+  /** What went wrong for all of its streams, a lost lease aside. */
+  readonly failure?: unknown;
 }

@@ -4,7 +4,7 @@
  */
 import type { OrderKey } from "../core/order-id.ts";
 import { decodeProgress, MAX_SUBSCRIPTIONS, streamProgress, type Progress, type StreamProgress } from "../core/progress.ts";
-import type { QueuedEvent } from "../core/stream.ts";
+import { contradictionAlarm, seenSequence, type QueuedEvent } from "../core/stream.ts";
 import { workerMetrics } from "../system/metrics.ts";
 import { Archiver } from "./archiver.ts";
 import { OrderStream } from "./order-stream.ts";
@@ -31,6 +31,9 @@ export class RoundState {
   readonly #elsewhere = new Map<string, StreamProgress>();
   readonly #waitingElsewhere = new Map<string, readonly QueuedEvent[]>();
   #seen: number;
+  #top = 0;
+  #headsJudged = false;
+  #mayHaveDied = false;
   #stopped: OrderStop | undefined;
   readonly #problems = new Set<string>();
   #hasGap = false;
@@ -42,8 +45,11 @@ export class RoundState {
     const { order, lease } = input;
     this.order = order;
     const progress = decodeProgress(input.blob.metadata);
-    this.#seen = Math.max(progress.clean, progress.relayed);
-    this.streams = options.subscriptions.map((subscription) => new OrderStream(subscription, streamProgress(progress, subscription.name)));
+    this.#seen = seenSequence(progress);
+    const top = (): number => this.top;
+    this.streams = options.subscriptions.map(
+      (subscription) => new OrderStream(subscription, streamProgress(progress, subscription.name), top),
+    );
     this.writer = new ProgressWriter({ leases: options.storage.leases, order, lease, mark: input.mark, etag: input.blob.etag, progress });
     this.archiver = new Archiver({ blobs: options.storage.blobs, order, lease, clock: options.clock, logger: options.logger });
   }
@@ -57,9 +63,33 @@ export class RoundState {
     return this.#stopped;
   }
 
+  /** By the relay step's looks at the order: no event of it is newer than this. */
+  orderIsAt(sequence: number): void {
+    this.#top = Math.max(this.#top, sequence);
+  }
+
+  get top(): number {
+    return this.#top;
+  }
+
   /** By the relay step: what is up to this sequence has become blobs. */
   relayedUpTo(sequence: number): void {
     this.#seen = Math.max(this.#seen, sequence);
+  }
+
+  /** By the backlog: a process may have died in the handler of a stream's head, and that start may not have been counted (W4). */
+  mayHaveDied(): void {
+    this.#mayHaveDied = true;
+  }
+
+  /** By the round's start: of every stream's head it is known by now whether a process may have died in it. */
+  headsJudged(): void {
+    this.#headsJudged = true;
+  }
+
+  /** As in {@link RoundInput}: this round's own events, unless it leaves to the next one what the holder before may have died in. */
+  get livingUpTo(): number {
+    return this.#headsJudged && !this.#mayHaveDied ? this.#seen : this.input.livingUpTo;
   }
 
   /** By the relay step. Once for the round: what is missing can't come back under the lease. */
@@ -117,13 +147,22 @@ export class RoundState {
     this.options.logger.warn(text, { orderId: this.input.orderId });
   }
 
-  /** An event is missing (W3): an alarm, once for the round. */
+  /** An event is missing (W3), or in the wrong place: an alarm, once for the round. */
   gap(text: string): void {
     if (this.#problems.has(text)) return;
     this.#problems.add(text);
     this.options.logger.error(text, { orderId: this.input.orderId });
     if (!this.#hasGap) workerMetrics.gapFound();
     this.#hasGap = true;
+  }
+
+  /** By the relay step and the drain: what keeps a stream from going on, and only a human can mend. */
+  reportBroken(stream: OrderStream): void {
+    const { name, recorded } = stream;
+    const wrong = stream.contradiction();
+    if (wrong !== undefined) this.gap(contradictionAlarm(name, wrong, recorded));
+    const missing = stream.missing();
+    if (missing !== undefined) this.gap(`event ${missing} of ${name} is missing from its pending events. Nothing after it runs.`);
   }
 
   /** Subscriptions that other deployments know and this one does not (F10). */
@@ -138,7 +177,7 @@ export class RoundState {
 
   isRunnable(stream: OrderStream): boolean {
     const next = stream.next();
-    if (next === undefined || stream.stopped !== undefined || !this.goesOn()) return false;
+    if (next === undefined || stream.contradiction() !== undefined || stream.stopped !== undefined || !this.goesOn()) return false;
     return this.passes(next.sequence);
   }
 

@@ -15,7 +15,7 @@ import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
 import type { RoundInput, RoundOptions, RoundOutcome } from "./round-options.ts";
 import { RoundState } from "./round-state.ts";
 
-/** Throws what storage threw; a lost lease is an outcome, not an error. */
+/** What storage threw is part of the outcome; a lost lease is nothing that went wrong. Throws `corrupt` if the progress can't be read. */
 export async function runRound(options: RoundOptions, input: RoundInput): Promise<RoundOutcome> {
   const round = new RoundState(options, input);
   const drain = new Drain(round);
@@ -23,6 +23,7 @@ export async function runRound(options: RoundOptions, input: RoundInput): Promis
   try {
     await start(round);
     await drain.run();
+    await drain.recordGuesses();
     await recordWaiting(round);
   } catch (error) {
     round.fail(error);
@@ -30,13 +31,14 @@ export async function runRound(options: RoundOptions, input: RoundInput): Promis
   const unarchived = await round.archiver.flush();
   await round.writer.close();
   const { failure } = round;
-  if (failure !== undefined && !isOutboxError(failure, "lease-lost")) throw failure;
   return {
     handled: drain.handled,
     lookAgainAfter: round.stopped === undefined ? round.seen : undefined,
     retryInMs: retryInMs(round),
     problems: [...new Set([...round.problems, ...unarchived.retryable, ...unarchived.final])],
     clean: unarchived.retryable.length === 0 && failure === undefined,
+    livingUpTo: round.livingUpTo,
+    ...(failure === undefined || isOutboxError(failure, "lease-lost") ? {} : { failure }),
   };
 }
 
@@ -55,6 +57,7 @@ async function start(round: RoundState): Promise<void> {
   const onRecord =
     round.input.blob.state === "free" && seen + found.outbox.length === sequence && (found.outbox[0]?.sequence ?? seen + 1) === seen + 1;
   const listed = await listBacklog(round, !onRecord);
+  round.headsJudged();
   await relayFound(round, found, listed);
   await recordClean(round);
 }

@@ -220,10 +220,7 @@ class HeadRun {
     const uncounted = mayHaveRun && queued.crashes === 0 ? 1 : 0;
     const crashes = (known ?? queued.crashes) + uncounted;
     const attempts = queued.attempts + uncounted;
-    const history =
-      crashes > 0
-        ? appendFailure(queued.history, { at: this.#now(), starts: 1, error: "the worker stopped while it was handled" })
-        : queued.history;
+    const history = crashes > 0 ? withCrash(queued.history, this.#now()) : queued.history;
     // A start that was not written down is a guess: the lease may have run out for other reasons. Nothing dies of a guess.
     if (crashes >= policy.maxCrashes && uncounted === 0) {
       return this.#dead.die(
@@ -245,7 +242,9 @@ class HeadRun {
       nextAttemptMs: 0,
       waitMs: 0,
     });
-    return { kind: "again", queued: saved ? { ...next, suspect: false } : next };
+    if (!saved) return { kind: "again", queued: next };
+    const { mayHaveRun: _judged, ...counted } = next;
+    return { kind: "again", queued: { ...counted, suspect: false } };
   }
 
   /** It must not pass for one that a process died in. Then it is judged again. */
@@ -312,6 +311,24 @@ class HeadRun {
   #now(): string {
     return new Date(this.#context.clock.now()).toISOString();
   }
+}
+
+/**
+ * W4. By the end of a round in which a head did not start that a process may have died in: the next one can't know of that, so the guess is
+ * written down. Nothing dies of it.
+ */
+export async function recordGuess(context: HeadContext, subscription: Subscription, head: QueuedEvent): Promise<void> {
+  const { name, retry, retryByType } = subscription;
+  if (head.mayHaveRun !== true || head.status !== "pending" || head.crashes > 0) return;
+  if (context.endedStarts.crashesOf(eventBlobName(name, context.order, head.id), head.etag) !== undefined) return;
+  // Its type is not known here: where one crash is too many, a guess might be one.
+  if ([retry, ...Object.values(retryByType)].some(({ maxCrashes }) => maxCrashes === 1)) return;
+  const history = withCrash(head.history, new Date(context.clock.now()).toISOString());
+  await saveState(context, name, head, { attempts: head.attempts + 1, crashes: 1, history });
+}
+
+function withCrash(history: QueuedEvent["history"], at: string): QueuedEvent["history"] {
+  return appendFailure(history, { at, starts: 1, error: "the worker stopped while it was handled" });
 }
 
 function paused(queued: QueuedEvent, { actor, reason }: Pause): HeadEnd {

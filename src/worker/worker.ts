@@ -3,6 +3,7 @@ import type { Clock } from "../core/clock.ts";
 import type { Pause } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { nextEventId } from "../core/event-id.ts";
+import { MAX_LEASE_MS, MIN_LEASE_MS } from "../core/lease-time.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
 import { wholeNumber } from "../core/options.ts";
 import { encodeOrderId, parseOrderId, type OrderId, type OrderKey } from "../core/order-id.ts";
@@ -14,6 +15,7 @@ import { workerMetrics } from "../system/metrics.ts";
 import { Breakers, type BreakerOptions } from "./breakers.ts";
 import { EndedStarts } from "./ended-starts.ts";
 import { HeldLease, type LeaseOptions } from "./held-lease.ts";
+import { LetGo } from "./let-go.ts";
 import { PauseCache } from "./pause-cache.ts";
 import { Quarantine } from "./quarantine.ts";
 import type { RoundResult, Worker } from "./round-result.ts";
@@ -58,12 +60,8 @@ interface TakenOrder {
   readonly found: OrderAndOutbox | undefined;
 }
 
-/** No lease of any worker is shorter. */
-const MIN_LEASE_MS = 15_000;
 /** How often the lease blob may change under us (created, deleted, written by another round) before the wake-up is put back. */
 const MAX_ACQUIRE_TRIES = 5;
-/** Another process may be the next to take such an order: then it stays in mind here, so there is a bound. */
-const MAX_LET_GO = 10_000;
 
 /** @throws `invalid-option` */
 export function createWorker(options: WorkerOptions): Worker {
@@ -76,7 +74,7 @@ export function createWorker(options: WorkerOptions): Worker {
     leases: storage.leases,
     clock,
     logger,
-    durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: MIN_LEASE_MS, max: 60_000 }),
+    durationMs: wholeNumber("lease.durationMs", options.lease?.durationMs, { default: 30_000, min: MIN_LEASE_MS, max: MAX_LEASE_MS }),
   };
   const timeBudgetMs = wholeNumber("timeBudgetMs", options.timeBudgetMs, { default: 240_000, min: 1_000, max: 3_600_000 });
   const pauseCache = new PauseCache(storage.orders, clock, logger);
@@ -106,8 +104,7 @@ export function createWorker(options: WorkerOptions): Worker {
     recheckDelayMs: wholeNumber("recheckDelayMs", options.recheckDelayMs, { default: 60_000, min: 1_000, max: 3_600_000 }),
     pollMs: wholeNumber("pollMs", options.pollMs, { default: 1_000, min: 100, max: 60_000 }),
   };
-  /** Orders whose lease this process let run out, alive, after a holder that was alive too: no handler has ended with a process (W4). */
-  const letGo = new Set<OrderKey>();
+  const letGo = new LetGo();
   let stopping = false;
 
   async function handle(orderId: OrderId, wakeable: Wakeable, stop: AbortSignal): Promise<RoundResult> {
@@ -129,12 +126,12 @@ export function createWorker(options: WorkerOptions): Worker {
       if (taken === "taken") return result("taken", leaseOptions.durationMs);
       if (taken === "moving") return result("left", 1_000);
       const { lease, blob, found } = taken;
-      const holderDied = !letGo.delete(order) && blob.state === "abandoned";
+      const livingUpTo = letGo.take(order);
       const pauses = (): Promise<readonly Pause[] | undefined> => pauseCache.current();
       const freshPauses = (): Promise<readonly Pause[] | undefined> => pauseCache.fresh();
       // Asked for now, so that the first event need not wait for it. Never rejects.
       void pauses();
-      const outcome = await underLease({ orderId, order, lease, blob, found, holderDied, mayStart, stop, wakeable, pauses, freshPauses });
+      const outcome = await underLease({ orderId, order, lease, blob, found, livingUpTo, mayStart, stop, wakeable, pauses, freshPauses });
       handled += outcome.handled;
       for (const problem of outcome.problems) problems.add(problem);
       if (lease.lost.aborted || !outcome.clean) return result("left", leaseOptions.durationMs);
@@ -162,16 +159,15 @@ export function createWorker(options: WorkerOptions): Worker {
 
   async function underLease(input: Omit<RoundInput, "mark">): Promise<RoundOutcome> {
     const { lease, order } = input;
-    let giveBack = false;
+    let outcome: RoundOutcome | undefined;
     try {
-      const outcome = await runRound(roundOptions, { ...input, mark: nextEventId(undefined, clock.now(), random) });
-      giveBack = outcome.clean;
+      outcome = await runRound(roundOptions, { ...input, mark: nextEventId(undefined, clock.now(), random) });
+      if (outcome.failure !== undefined) throw outcome.failure;
       return outcome;
     } finally {
       // W3: a lease that runs out tells the next holder to look for what is left over.
-      // What the holder before that one died in is still to be found out.
-      if (!giveBack && !input.holderDied && letGo.size < MAX_LET_GO) letGo.add(order);
-      await (giveBack ? lease.release() : lease.abandon());
+      if (outcome?.clean !== true) letGo.add(order, outcome?.livingUpTo ?? input.livingUpTo);
+      await (outcome?.clean === true ? lease.release() : lease.abandon());
     }
   }
 
@@ -182,7 +178,7 @@ export function createWorker(options: WorkerOptions): Worker {
       try {
         const blob = (await storage.leases.read(order)) ?? (await storage.leases.create(order));
         if (blob.state === "taken") return "taken";
-        // The outbox is read beside the acquisition, one round trip less before the first event. It is as good as read afterwards: whoever held
+        // W3: the outbox is read beside the acquisition, one round trip less before the first event. It is as good as read afterwards: whoever held
         // the lease in between has left its progress as it was, so he has finished nothing (W2); and left nothing behind, for he gave it back
         // before it could run out.
         const [acquired, read] = await Promise.allSettled([HeldLease.acquire(order, blob, leaseOptions), storage.orders.readOutbox(order)]);

@@ -39,7 +39,9 @@ describe("on an account with trouble", () => {
   /** One pending event of `report`, as a worker would leave it. */
   async function put(order: string, state: Partial<PendingState>): Promise<void> {
     const orderId = parseOrderId(order);
-    const id = nextEventId(undefined, Date.now(), Math.random);
+    const { events } = await createOutbox({ workflow, storage }).commit(order, steps(1));
+    const { id } = events[0]!;
+    await storage.orders.deleteOutbox(encodeOrderId(orderId), [id]);
     ids.set(order, id);
     const name = eventBlobName("report", encodeOrderId(orderId), id);
     const head = { id, orderId, sequence: 1, type: "quick", source: "/shipments", time: "2026-01-01T00:00:00.000Z" };

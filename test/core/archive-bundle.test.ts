@@ -1,15 +1,9 @@
 /** The blob that holds several archived events: what goes in comes out, and what nobody made is no bundle. */
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import {
-  BundleDraft,
-  decodeBundleIndex,
-  encodeBundle,
-  memberBytes,
-  parseBundleName,
-  type BundleMember,
-} from "../../src/core/archive-bundle.ts";
+import { BundleDraft, decodeBundleIndex, encodeBundle, memberBytes, type BundleMember } from "../../src/core/archive-bundle.ts";
 import type { EventId } from "../../src/core/event-id.ts";
+import { parseBundleName } from "../../src/core/names.ts";
 import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
 
 const PREFIX = "mail/o-1/";
@@ -199,6 +193,10 @@ describe("W10: what nobody made is no bundle", () => {
     `${PREFIX}${id(1).toLowerCase()}-${id(2)}.ndjson`,
     `${PREFIX}${id(1)}-${id(2)}x.ndjson`,
     `${PREFIX}x${id(1)}-${id(2)}.ndjson`,
+    `${id(1)}-${id(2)}.ndjson`,
+    `mail/${id(1)}-${id(2)}.ndjson`,
+    `${PREFIX}x/${id(1)}-${id(2)}.ndjson`,
+    `_unrouted/o-1/${id(1)}-${id(2)}.ndjson`,
     "notes.ndjson",
     "",
   ])("%j is no bundle's name", (foreign) => {

@@ -1,6 +1,6 @@
 import * as fc from "fast-check";
 import { describe, expect, test } from "vitest";
-import { firstUnaccounted, missingSequence, splitGhosts } from "../../src/core/stream.ts";
+import { contradictionIn, firstUnaccounted, missingSequence, relayedSequence, splitGhosts, type Placed } from "../../src/core/stream.ts";
 import { NEW_STREAM, type StreamProgress } from "../../src/core/progress.ts";
 import { eventId } from "./support.ts";
 
@@ -18,13 +18,17 @@ function finished(sequence: number, relayed = sequence): StreamProgress {
   return { sequence, id: sequence === 0 ? undefined : eventId(sequence), relayed };
 }
 
+function placed(sequence: number): Placed & Pick<Chained, "sequence"> {
+  return { id: eventId(sequence), sequence };
+}
+
 /** Growing sequences with gaps, as a subscription with a filter sees them. */
 const streams = fc
   .uniqueArray(fc.integer({ min: 1, max: 40 }), { minLength: 1, maxLength: 12 })
   .map((numbers) => numbers.toSorted((a, b) => a - b));
 
 describe("ghosts (W2, C01)", () => {
-  const events = [1, 2, 3].map((number) => ({ id: eventId(number) }));
+  const events = [1, 2, 3].map(placed);
 
   test("events up to the last finished one are ghosts, the one after it is not", () => {
     expect(splitGhosts(events, finished(2))).toEqual({ ghosts: events.slice(0, 2), pending: events.slice(2) });
@@ -40,13 +44,60 @@ describe("ghosts (W2, C01)", () => {
   test("property: every event is either a ghost or pending, in order, split at the progress", () => {
     fc.assert(
       fc.property(streams, fc.nat(45), (numbers, last) => {
-        const all = numbers.map((number) => ({ id: eventId(number), number }));
+        const all = numbers.map(placed);
         const { ghosts, pending } = splitGhosts(all, finished(last));
         expect([...ghosts, ...pending]).toEqual(all);
-        expect(ghosts.every(({ number }) => number <= last)).toBe(true);
-        expect(pending.every(({ number }) => number > last)).toBe(true);
+        expect(ghosts.every(({ sequence }) => sequence <= last)).toBe(true);
+        expect(pending.every(({ sequence }) => sequence > last)).toBe(true);
       }),
     );
+  });
+});
+
+describe("ids and sequences that do not agree (G6)", () => {
+  test.each<[string, readonly Placed[], StreamProgress]>([
+    ["its id is passed, its sequence is not", [placed(3)], { ...finished(2), id: eventId(9) }],
+    ["its sequence is passed, its id is not", [placed(3)], { ...finished(5), id: eventId(2) }],
+    ["its own sequence was changed to one that is passed", [{ id: eventId(3), sequence: 1 }, placed(4)], finished(2)],
+  ])("no ghost, and no part of the stream either: %s", (_name, events, progress) => {
+    expect(splitGhosts(events, progress)).toEqual({ ghosts: [], pending: events });
+    expect(contradictionIn(events, progress, 9)).toBe(events[0]);
+  });
+
+  test("events that do not fit each other", () => {
+    const events = [placed(3), { id: eventId(4), sequence: 3 }, placed(5)];
+    expect(contradictionIn(events, finished(2), 9)).toBe(events[1]);
+  });
+
+  test("an event beyond the order, wherever it is in the stream", () => {
+    const events = [placed(3), placed(4), placed(5)];
+    expect(contradictionIn(events, finished(2), 5)).toBeUndefined();
+    expect(contradictionIn(events, finished(2), 4)).toBe(events[2]);
+    expect(contradictionIn(events, finished(2), 2)).toBe(events[0]);
+  });
+
+  test("an event without a sequence has its place by its id alone", () => {
+    const unknown = { id: eventId(2), sequence: undefined };
+    expect(splitGhosts([unknown], finished(2))).toEqual({ ghosts: [unknown], pending: [] });
+    expect(contradictionIn([unknown, placed(3)], finished(2), 3)).toBeUndefined();
+  });
+
+  test("property: a stream as the relay makes it never contradicts its progress", () => {
+    fc.assert(fc.property(streams, fc.nat(45), (numbers, last) => contradictionIn(numbers.map(placed), finished(last), 40) === undefined));
+  });
+});
+
+describe("up to where a stream has got events (W3)", () => {
+  test.each<[string, number, readonly number[], StreamProgress]>([
+    ["nothing waits", 5, [], finished(2, 5)],
+    ["nothing waits, and nothing was put on record", 2, [], finished(2, 0)],
+    ["what waits is not on record", 4, [3, 4], finished(2, 2)],
+    ["what waits is on record", 5, [3, 4], finished(2, 5)],
+    ["the last one says that it is beyond the order", 3, [3, 9], finished(2, 2)],
+    ["the only one says that it is beyond the order", 3, [9], finished(2, 2)],
+    ["the only one says that it is beyond the order, and is on record", 5, [9], finished(2, 5)],
+  ])("%s: %i", (_name, relayed, pending, progress) => {
+    expect(relayedSequence(pending.map(placed), progress, 6)).toBe(relayed);
   });
 });
 

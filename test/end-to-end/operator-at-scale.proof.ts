@@ -172,7 +172,7 @@ test("orders show: every event in commit order, the newest 500 read", async () =
 test("explain: each of them for its own reason", async () => {
   const [hot, blocked, burst] = await Promise.all([
     json("explain", "hot"),
-    json("explain", `blocked-${SIZES.blocked - 1}`),
+    json("explain", `blocked-${VERIFIED - 1}`),
     explain(context, parseOrderId("burst")),
   ]);
   const sentence = expect.stringContaining(`${SIZES.hot - 1} more behind it`) as string;

@@ -1,7 +1,6 @@
 /** Events that were archived together are found like any other: by replay, backfill, show, verify and cleanup. */
 import { describe, expect, test } from "vitest";
-import { parseBundleName } from "../../src/core/archive-bundle.ts";
-import { eventBlobName } from "../../src/core/names.ts";
+import { eventBlobName, parseBundleName } from "../../src/core/names.ts";
 import { backfill } from "../../src/operations/backfill.ts";
 import { createCleaner } from "../../src/operations/cleanup.ts";
 import { replay } from "../../src/operations/replay.ts";

@@ -15,7 +15,7 @@ const NOW = Date.UTC(2026, 0, 1);
 const IDS: readonly EventId[] = Array.from({ length: 9 }).reduce<EventId[]>((ids) => [...ids, nextEventId(ids.at(-1), NOW, () => 0)], []);
 
 function pending(sequence: number, state: Partial<PendingState> = {}): PendingFact {
-  return { id: IDS[sequence]!, state: { ...freshState(sequence, sequence - 1), ...state } };
+  return { id: IDS[sequence]!, sequence, state: { ...freshState(sequence, sequence - 1), ...state } };
 }
 
 function progress(finished: number, relayed = finished): Progress {
@@ -227,7 +227,7 @@ const cases: readonly Case[] = [
   },
   {
     name: "a blob without our metadata",
-    given: { progress: progress(0, 0), sequence: 0, streams: stream({ id: IDS[1]!, state: undefined }) },
+    given: { progress: progress(0, 0), sequence: 0, streams: stream({ id: IDS[1]!, sequence: undefined, state: undefined }) },
     code: "wake-up-missing",
     says: `Event ${IDS[1]} of audit`,
     command: "wake -- o-1",
@@ -397,4 +397,12 @@ test("an order that is done mentions the dead letters that were skipped", async 
   scene.deadIndex("o-1", 1, "skip");
   const { verdict } = await explain(scene.context, id("o-1"));
   expect([verdict.code, verdict.sentence]).toEqual(["nothing-to-do", expect.stringContaining("still listed: 1")]);
+});
+
+test("W12: of an order that is behind its progress no event is said to be beyond it, nor of one that a worker moves", () => {
+  const streams = stream(pending(1), pending(2));
+  const { verdict, others } = explainOrder(facts({ sequence: 1, streams }));
+  expect([verdict, ...others].map(({ code }) => code)).toEqual(["order-behind-progress", "wake-up-missing"]);
+  expect(explainOrder(facts({ sequence: 1, progress: progress(0, 0), streams })).verdict.code).toBe("contradiction");
+  expect(explainOrder(facts({ sequence: 1, progress: progress(0, 0), streams, settled: false })).verdict.code).toBe("wake-up-missing");
 });

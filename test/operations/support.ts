@@ -10,7 +10,7 @@ import type { AuditRecord } from "../../src/core/audit-record.ts";
 import type { OperationsContext, Operator } from "../../src/operations/context.ts";
 import { createOutbox } from "../../src/producer/outbox.ts";
 import { workflow, steps } from "../producer/fixtures/workflow.ts";
-import { seededRandom } from "../producer/support.ts";
+import { seededRandom } from "../../src/local/seeded-random.ts";
 import { ManualClock } from "../support/manual-clock.ts";
 import { createMemoryStorage, type MemoryStorage } from "../support/memory-storage.ts";
 

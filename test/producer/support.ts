@@ -6,6 +6,7 @@ import type { Logger } from "../../src/core/logger.ts";
 import { ORDER_ROW, OUTBOX_END } from "../../src/core/names.ts";
 import { encodeOrderId, parseOrderId, type OrderKey } from "../../src/core/order-id.ts";
 import type { OrderAndOutbox, OrderTransaction } from "../../src/core/ports.ts";
+import { seededRandom } from "../../src/local/seeded-random.ts";
 import type { CommitResult } from "../../src/producer/order-change.ts";
 import { createOutbox, type Outbox, type OutboxOptions } from "../../src/producer/outbox.ts";
 import { decodeOrderAndOutbox } from "../../src/storage/order-rows.ts";
@@ -22,17 +23,6 @@ export class AutoClock extends ManualClock {
     this.skipMonotonic(ms);
     return Promise.resolve();
   }
-}
-
-/** Numbers in [0, 1) that are the same in every run (mulberry32). */
-export function seededRandom(seed: number): () => number {
-  let current = seed;
-  return () => {
-    current = (current + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(current ^ (current >>> 15), current | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }
 
 export class Scene {

@@ -124,11 +124,11 @@ describe("a listing", () => {
   test.each([
     ["an index that is none", `${STREAM}${eventId(1)}-${eventId(2)}.ndjson`, { bundle: "1", index: "?" }],
     ["no metadata", `${STREAM}${eventId(1)}-${eventId(2)}.ndjson`, {}],
-    ["a place that is no stream", `${eventId(1)}-${eventId(2)}.ndjson`, encodeBundle("", [bundleMember(1), bundleMember(2)]).metadata],
+    ["a place that is no stream", `${eventId(1)}-${eventId(2)}.ndjson`, encodeBundle(STREAM, [bundleMember(1), bundleMember(2)]).metadata],
     [
       "the place of what nobody wanted",
       `_unrouted/o-1/${eventId(1)}-${eventId(2)}.ndjson`,
-      encodeBundle("", [bundleMember(1), bundleMember(2)]).metadata,
+      encodeBundle(STREAM, [bundleMember(1), bundleMember(2)]).metadata,
     ],
   ])("W10: a blob with %s is told as it is, as a foreign one", async (_name, foreign, metadata) => {
     const storage = createMemoryStorage();
@@ -287,6 +287,9 @@ test("in the account a bundle says what it is: lines of JSON", async () => {
   const container = BlobServiceClient.fromConnectionString(inject("azurite")).getContainerClient(`${storage.prefix}-archive`);
   const typeOf = async (name: string): Promise<string | undefined> => (await container.getBlobClient(name).getProperties()).contentType;
   expect([await typeOf(bundle), await typeOf(nameOf(3))]).toEqual(["application/x-ndjson", "application/cloudevents+json; charset=utf-8"]);
+  await storage.blobs.create("dead", bundle, bytesOf("{}"), {});
+  const dead = BlobServiceClient.fromConnectionString(inject("azurite")).getContainerClient(`${storage.prefix}-dead`);
+  expect((await dead.getBlobClient(bundle).getProperties()).contentType).toBe("application/cloudevents+json; charset=utf-8");
 });
 
 describe("W10: pages of a listing", () => {

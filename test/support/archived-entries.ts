@@ -1,4 +1,5 @@
-import { decodeBundleIndex, handledMetadata, memberBytes, parseBundleName } from "../../src/core/archive-bundle.ts";
+import { archivedMetadata, decodeBundleIndex, memberBytes } from "../../src/core/archive-bundle.ts";
+import { eventNameBelow, parseBundleName } from "../../src/core/names.ts";
 import type { BlobContent } from "../../src/core/ports.ts";
 import { byCodeUnit } from "./memory-basics.ts";
 import type { MemoryStorage } from "./memory-storage.ts";
@@ -12,7 +13,7 @@ export function archivedEntries(storage: MemoryStorage): ReadonlyArray<readonly 
     for (const member of index?.members ?? []) {
       const { prefix } = parseBundleName(name)!;
       const bytes = memberBytes(blob.bytes, index!, member)!;
-      events.set(`${prefix}${member.id}.json`, { bytes, etag: blob.etag, metadata: handledMetadata(member) });
+      events.set(eventNameBelow(prefix, member.id), { bytes, etag: blob.etag, metadata: archivedMetadata(member, "handled") });
     }
   }
   return [...events].sort(([a], [b]) => byCodeUnit(a, b));

@@ -23,6 +23,7 @@ const ACCOUNT = "devstoreaccount1";
 /** The account key that every emulator has. */
 const KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw==";
 const HOST = "127.0.0.1";
+/** Azurite's own default. */
 const KEEP_ALIVE_SECONDS = 5;
 const EXTENT_BYTES = 512 * 1024 * 1024;
 
@@ -32,15 +33,18 @@ const SKIP_API_VERSION_CHECK = true;
 /** Its search for unused memory stops it for minutes once there are ten thousand blobs: not within any test run. */
 const COLLECT_EVERY_MS = 24 * 60 * 60 * 1000;
 
-export async function startAzurite(): Promise<Azurite> {
+/** @param options.keepAliveSeconds how long a connection that nobody uses stays open. Default 5 */
+export async function startAzurite({
+  keepAliveSeconds = KEEP_ALIVE_SECONDS,
+}: { readonly keepAliveSeconds?: number } = {}): Promise<Azurite> {
   for (const kind of ["blob", "queue"]) {
     (require(`azurite/dist/src/${kind}/utils/constants`) as Record<string, unknown>)["DEFAULT_GC_INTERVAL_MS"] = COLLECT_EVERY_MS;
   }
   const MemoryExtentChunkStore = load<Constructor<object>>("common/persistence/MemoryExtentStore", "MemoryExtentChunkStore");
   const extents = new MemoryExtentChunkStore(EXTENT_BYTES);
-  const blob = blobOrQueueServer("blob/Blob", extents);
-  const queue = blobOrQueueServer("queue/Queue", extents);
-  const table = tableServer();
+  const blob = blobOrQueueServer("blob/Blob", extents, keepAliveSeconds);
+  const queue = blobOrQueueServer("queue/Queue", extents, keepAliveSeconds);
+  const table = tableServer(keepAliveSeconds);
   await Promise.all([blob.start(), queue.start(), table.start()]);
   return {
     connectionString: [
@@ -56,7 +60,7 @@ export async function startAzurite(): Promise<Azurite> {
 }
 
 /** Order of the arguments: azurite/dist/src/blob/BlobConfiguration.js; the one of queues has the same. */
-function blobOrQueueServer(path: string, extents: object): AzuriteServer {
+function blobOrQueueServer(path: string, extents: object, keepAliveSeconds: number): AzuriteServer {
   const Configuration = load<Constructor<object>>(`${path}Configuration`, "default");
   const Server = load<Constructor<AzuriteServer>>(`${path}Server`, "default");
   const noTls = ["", "", ""];
@@ -64,7 +68,7 @@ function blobOrQueueServer(path: string, extents: object): AzuriteServer {
     new Configuration(
       HOST,
       0,
-      KEEP_ALIVE_SECONDS,
+      keepAliveSeconds,
       "",
       "",
       [],
@@ -84,7 +88,7 @@ function blobOrQueueServer(path: string, extents: object): AzuriteServer {
 }
 
 /** Order of the arguments: azurite/dist/src/table/TableConfiguration.js. */
-function tableServer(): AzuriteServer {
+function tableServer(keepAliveSeconds: number): AzuriteServer {
   const Configuration = load<Constructor<object>>("table/TableConfiguration", "default");
   const Server = load<Constructor<AzuriteServer>>("table/TableServer", "default");
   const noTls = ["", "", ""];
@@ -92,7 +96,7 @@ function tableServer(): AzuriteServer {
     new Configuration(
       HOST,
       0,
-      KEEP_ALIVE_SECONDS,
+      keepAliveSeconds,
       "",
       false,
       false,

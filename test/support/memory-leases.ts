@@ -4,7 +4,7 @@ import { OutboxError } from "../../src/core/errors.ts";
 import type { OrderKey } from "../../src/core/order-id.ts";
 import type { LeaseBlob, Metadata, OrderLeases } from "../../src/core/ports.ts";
 import { checkedMetadata } from "../../src/storage/blob-metadata.ts";
-import { MAX_LEASE_MS, MIN_LEASE_MS } from "../../src/storage/order-leases.ts";
+import { MAX_LEASE_MS, MIN_LEASE_MS } from "../../src/core/lease-time.ts";
 import type { Etags } from "./memory-basics.ts";
 
 /** A lease blob as tests see it, with the id of its lease if it is taken. */

@@ -52,6 +52,8 @@ export interface MemoryStorage extends Storage {
   putRow(order: OrderKey, rowKey: string, properties: Properties): void;
   deleteRow(order: OrderKey, rowKey: string): void;
 
+  /** The blobs as they are in the account, bundles of the archive as bundles. `blobs` is the same with events in their place. */
+  readonly ownBlobs: Blobs;
   /** Blobs of a container by name, sorted. */
   blobEntries(container: Container): ReadonlyArray<readonly [name: string, blob: BlobContent]>;
   /** Puts a blob there as something else would. */
@@ -94,6 +96,19 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
     return result;
   };
 
+  const ownBlobs: Blobs = {
+    create: (container, name, bytes, metadata, options) =>
+      framed("blobs", "create", [container, name, bytes, metadata, options], () => blobs.create(container, name, bytes, metadata)),
+    read: (container, name, options) => framed("blobs", "read", [container, name, options], () => blobs.read(container, name)),
+    async *list(container, prefix, options) {
+      yield* await framed("blobs", "list", [container, prefix, options], () => blobs.list(container, prefix));
+    },
+    writeMetadata: (container, name, metadata, etag, options) =>
+      framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
+        blobs.writeMetadata(container, name, metadata, etag),
+      ),
+    delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
+  };
   const storage: MemoryStorage = {
     orders: {
       readOrder: (order, options) => framed("orders", "readOrder", [order, options], () => table.readOrder(order)),
@@ -142,22 +157,8 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       writeMetadata: (order, metadata, fence, options) =>
         framed("leases", "writeMetadata", [order, metadata, fence, options], () => leases.writeMetadata(order, metadata, fence)),
     } satisfies OrderLeases,
-    blobs: withBundles(
-      {
-        create: (container, name, bytes, metadata, options) =>
-          framed("blobs", "create", [container, name, bytes, metadata, options], () => blobs.create(container, name, bytes, metadata)),
-        read: (container, name, options) => framed("blobs", "read", [container, name, options], () => blobs.read(container, name)),
-        async *list(container, prefix, options) {
-          yield* await framed("blobs", "list", [container, prefix, options], () => blobs.list(container, prefix));
-        },
-        writeMetadata: (container, name, metadata, etag, options) =>
-          framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
-            blobs.writeMetadata(container, name, metadata, etag),
-          ),
-        delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
-      } satisfies Blobs,
-      () => clock.monotonic(),
-    ),
+    blobs: withBundles(ownBlobs, () => clock.monotonic()),
+    ownBlobs,
 
     onCall: undefined,
     calls,

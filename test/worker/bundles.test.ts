@@ -1,6 +1,7 @@
 /** A burst is archived by few writes: what goes together, what does not, and that no fault on the way loses or doubles an event (G6, W11). */
 import { describe, expect, test } from "vitest";
-import { decodeBundleIndex, encodeBundle, parseBundleName } from "../../src/core/archive-bundle.ts";
+import { decodeBundleIndex, encodeBundle } from "../../src/core/archive-bundle.ts";
+import { parseBundleName } from "../../src/core/names.ts";
 import { OutboxError } from "../../src/core/errors.ts";
 import type { EventId } from "../../src/core/event-id.ts";
 import { rawJson } from "../../src/core/json.ts";

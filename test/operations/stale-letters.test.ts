@@ -1,0 +1,48 @@
+/** W11: an entry in the index of dead letters that lands late does not outlive its event; no other goes by itself (G6). */
+import { expect, test } from "vitest";
+import { createSweeper } from "../../src/operations/sweep.ts";
+import { Scene } from "./support.ts";
+
+interface Case {
+  readonly name: string;
+  readonly policy: "block" | "skip";
+  /** Where the event is. */
+  readonly place: (scene: Scene) => void;
+  readonly stays: boolean;
+}
+
+const archivedAs =
+  (outcome: string) =>
+  (scene: Scene): void =>
+    scene.archived("o-1", 1, { outcome });
+
+const CASES: readonly Case[] = [
+  { name: "handled after a redrive", policy: "block", place: archivedAs("handled"), stays: false },
+  { name: "discarded", policy: "block", place: archivedAs("discarded"), stays: false },
+  { name: "dead", policy: "block", place: (scene) => scene.pending("o-1", 1, { status: "blocked" }), stays: true },
+  { name: "redriven, and not handled yet", policy: "block", place: (scene) => scene.pending("o-1", 1), stays: true },
+  { name: "skipped", policy: "skip", place: archivedAs("dead-lettered"), stays: true },
+  { name: "lost: the entry is the only trace", policy: "block", place: () => undefined, stays: true },
+];
+
+test.each(CASES)("its event is $name", async ({ policy, place, stays }) => {
+  const scene = new Scene();
+  scene.deadIndex("o-1", 1, policy);
+  place(scene);
+  const { storage, clock } = scene;
+  const sweeper = createSweeper({ storage, clock });
+  await sweeper.sweep({ dryRun: true });
+  expect(storage.blobEntries("dead")).toHaveLength(1);
+  await sweeper.sweep();
+  expect(storage.blobEntries("dead").map(([each]) => each)).toEqual(stays ? [scene.name("o-1", 1)] : []);
+});
+
+test("§8: what is dead, or was skipped, costs no call of its own", async () => {
+  const scene = new Scene();
+  scene.blocked("o-1", 1);
+  scene.deadIndex("o-2", 1, "skip");
+  const { storage, clock } = scene;
+  storage.forgetCalls();
+  await createSweeper({ storage, clock }).sweep();
+  expect(storage.calls.filter(({ port, method }) => port === "blobs" && method === "read")).toEqual([]);
+});
