@@ -1,6 +1,6 @@
 /** What the worker processes of a fan-out write down, all into one file, and what an audit can make of it. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
 import type { OrderKey } from "../../src/core/order-id.ts";
+import { GrowingFile } from "../support/growing-file.ts";
 import type { Start } from "../support/stream-audit.ts";
 
 interface Line {
@@ -42,8 +42,7 @@ interface HeldOrder {
  * what ran before is a double in any process. And a worker that goes on without the lease is seen by itself (`ghosts`).
  */
 export class FanOutLog {
-  readonly #file: string;
-  #position = 0;
+  readonly #file: GrowingFile;
   readonly #starts: Start[] = [];
   readonly #orders = new Map<OrderKey, HeldOrder>();
   /** The last start of each stream. */
@@ -54,7 +53,7 @@ export class FanOutLog {
   readonly #ghosts: string[] = [];
 
   constructor(file: string) {
-    this.#file = file;
+    this.#file = new GrowingFile(file);
   }
 
   /** All starts, in the order in which they happened. */
@@ -82,16 +81,7 @@ export class FanOutLog {
 
   /** Takes in what has been written since. */
   read(): this {
-    const file = openSync(this.#file, "r");
-    try {
-      const bytes = Buffer.alloc(fstatSync(file).size - this.#position);
-      const length = readSync(file, bytes, 0, bytes.length, this.#position);
-      const end = bytes.subarray(0, length).lastIndexOf("\n") + 1;
-      this.#position += end;
-      for (const text of bytes.toString("utf8", 0, end).split("\n").slice(0, -1)) this.#add(JSON.parse(text) as FanOutLine);
-    } finally {
-      closeSync(file);
-    }
+    for (const text of this.#file.readNew().split("\n").slice(0, -1)) this.#add(JSON.parse(text) as FanOutLine);
     return this;
   }
 

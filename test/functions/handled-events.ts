@@ -1,5 +1,5 @@
 /** What the handlers of the deployed app wrote into the log, and whether it is what was committed. */
-import { closeSync, fstatSync, openSync, readSync } from "node:fs";
+import { GrowingFile } from "../support/growing-file.ts";
 import { parseLog, type LogEntry } from "./host/start-host.ts";
 
 export interface HandledEvent {
@@ -18,26 +18,16 @@ export function handledEvents(logFile: string): readonly HandledEvent[] {
 
 /** Reads a log that grows, each line once. */
 export class HandledLog {
-  readonly #file: string;
+  readonly #file: GrowingFile;
   readonly #events: HandledEvent[] = [];
-  #position = 0;
 
   constructor(logFile: string) {
-    this.#file = logFile;
+    this.#file = new GrowingFile(logFile);
   }
 
   /** All events so far. */
   read(): readonly HandledEvent[] {
-    const file = openSync(this.#file, "r");
-    try {
-      const bytes = Buffer.alloc(fstatSync(file).size - this.#position);
-      const length = readSync(file, bytes, 0, bytes.length, this.#position);
-      const end = bytes.subarray(0, length).lastIndexOf("\n") + 1;
-      this.#position += end;
-      for (const entry of parseLog(bytes.toString("utf8", 0, end))) this.#add(entry);
-    } finally {
-      closeSync(file);
-    }
+    for (const entry of parseLog(this.#file.readNew())) this.#add(entry);
     return this.#events;
   }
 

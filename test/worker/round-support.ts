@@ -103,19 +103,9 @@ export function key(orderId: string): OrderKey {
 
 export type Fate = "dies-before" | "dies-after" | "loses-response" | "is-refused";
 
-/**
- * One process' view of a storage account: its calls are counted, and from a given call on the process is dead (nothing it sends arrives,
- * nothing comes back), or that one call meets a fault.
- */
-export function mortal(
-  storage: Storage,
-  at: number,
-  fate: Fate,
-  fault: Error,
-): { readonly storage: Storage; readonly calls: () => number } {
-  let count = 0;
-  let dead = false;
-  const wrapPort = <Port extends object>(port: Port): Port =>
+/** `storage`, with every request made by `pass`; of a listing, only its beginning. */
+export function passing(storage: Storage, pass: (real: () => Promise<unknown>) => Promise<unknown>): Storage {
+  const wrap = <Port extends object>(port: Port): Port =>
     new Proxy(port, {
       get(target, method, receiver) {
         const real = Reflect.get(target, method, receiver) as (...args: unknown[]) => unknown;
@@ -130,6 +120,21 @@ export function mortal(
         return (...args: unknown[]) => pass(() => real.apply(target, args) as Promise<unknown>);
       },
     });
+  return { orders: wrap(storage.orders), wakeUps: wrap(storage.wakeUps), leases: wrap(storage.leases), blobs: wrap(storage.blobs) };
+}
+
+/**
+ * One process' view of a storage account: its calls are counted, and from a given call on the process is dead (nothing it sends arrives,
+ * nothing comes back), or that one call meets a fault.
+ */
+export function mortal(
+  storage: Storage,
+  at: number,
+  fate: Fate,
+  fault: Error,
+): { readonly storage: Storage; readonly calls: () => number } {
+  let count = 0;
+  let dead = false;
   const never = (): Promise<never> => new Promise(() => undefined);
   async function pass(real: () => Promise<unknown>): Promise<unknown> {
     if (dead) return never();
@@ -151,12 +156,7 @@ export function mortal(
     }
   }
   return {
-    storage: {
-      orders: wrapPort(storage.orders),
-      wakeUps: wrapPort(storage.wakeUps),
-      leases: wrapPort(storage.leases),
-      blobs: wrapPort(storage.blobs),
-    },
+    storage: passing(storage, pass),
     calls: () => count,
   };
 }

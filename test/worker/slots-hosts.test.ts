@@ -5,7 +5,7 @@ import type { Storage } from "../../src/core/ports.ts";
 import { startWorkerHost } from "../../src/worker/host.ts";
 import { settle } from "../support/manual-clock.ts";
 import { findings } from "./operator-support.ts";
-import { Scene } from "./round-support.ts";
+import { passing, Scene } from "./round-support.ts";
 
 /** Every call takes this long, as in a data center. */
 const CALL_MS = 20;
@@ -13,24 +13,10 @@ const HOST_CONCURRENCY = 16;
 
 /** A storage account at a distance. */
 function distant(storage: Storage, clock: Clock): Storage {
-  const wrap = <Port extends object>(port: Port): Port =>
-    new Proxy(port, {
-      get(target, method, receiver) {
-        const real = Reflect.get(target, method, receiver) as (...args: unknown[]) => unknown;
-        if (method === "check") return real.bind(target);
-        if (method === "list") {
-          return async function* (...args: unknown[]) {
-            await clock.sleep(CALL_MS);
-            yield* real.apply(target, args) as AsyncIterable<unknown>;
-          };
-        }
-        return async (...args: unknown[]) => {
-          await clock.sleep(CALL_MS);
-          return real.apply(target, args);
-        };
-      },
-    });
-  return { orders: wrap(storage.orders), wakeUps: wrap(storage.wakeUps), leases: wrap(storage.leases), blobs: wrap(storage.blobs) };
+  return passing(storage, async (real) => {
+    await clock.sleep(CALL_MS);
+    return real();
+  });
 }
 
 interface Load {
