@@ -28,6 +28,20 @@ export function isMarkedBy(leaseId: string, metadata: Readonly<Record<string, st
 
 const PROCESS = /^[\w.:-]{1,64}$/;
 
+const SWEPT = "swept";
+
+/**
+ * On the lease blob, as it was, under a lease that nobody gives back: a sweep took it, so that the next round lists what is left over. No handler
+ * ran under it (W4). The next write of the progress takes the mark away.
+ */
+export function encodeSwept(metadata: Readonly<Record<string, string>>): Record<string, string> {
+  return { ...metadata, [SWEPT]: "1" };
+}
+
+export function isSwept(metadata: Readonly<Record<string, string>>): boolean {
+  return metadata[SWEPT] !== undefined;
+}
+
 /** Undefined if nobody has left a mark that can be read. */
 export function decodeHolderMark(metadata: Readonly<Record<string, string>>): HolderMark | undefined {
   const { round = "", holder = "", holderprocess = "" } = metadata;

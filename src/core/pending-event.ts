@@ -42,6 +42,8 @@ export interface PendingState {
   readonly nextAttemptMs: number;
   /** How long the wait of a parked event was meant to be; 0 otherwise. */
   readonly waitMs: number;
+  /** A dead letter that its stream goes on without: it never runs again, and ends as `dead-lettered` whoever brings it to its end (F3). */
+  readonly skipped: boolean;
   /** The subscription's predicate threw when the event was relayed: it is asked again before the handler runs. */
   readonly undecided: boolean;
   /** What went wrong last. Cut to what the metadata has room for. */
@@ -52,7 +54,8 @@ export interface PendingState {
 }
 
 export function freshState(sequence: number, previous: number, undecided: boolean = false): PendingState {
-  return { sequence, previous, undecided, attempts: 0, crashes: 0, status: "pending", nextAttemptMs: 0, waitMs: 0, history: [] };
+  const counts = { attempts: 0, crashes: 0, nextAttemptMs: 0, waitMs: 0 };
+  return { sequence, previous, undecided, ...counts, status: "pending", skipped: false, history: [] };
 }
 
 /** How much clocks may differ. */
@@ -95,6 +98,7 @@ export function encodePendingState(state: PendingState): Record<string, string> 
     previous: String(state.previous),
     attempts: String(state.attempts),
     ...(state.undecided ? { undecided: "1" } : {}),
+    ...(state.skipped ? { skipped: "1" } : {}),
     ...(state.crashes === 0 ? {} : { crashes: String(state.crashes) }),
     ...(state.status === "pending" ? {} : { status: state.status }),
     ...(state.nextAttemptMs === 0 ? {} : { nextattempt: String(state.nextAttemptMs) }),
@@ -129,6 +133,7 @@ export function decodePendingState(metadata: Readonly<Record<string, string>>): 
     previous,
     attempts: decodeWhole(metadata["attempts"]) ?? 0,
     undecided: metadata["undecided"] !== undefined,
+    skipped: metadata["skipped"] !== undefined,
     crashes: decodeWhole(metadata["crashes"]) ?? 0,
     status: status === "parked" || status === "blocked" ? status : "pending",
     nextAttemptMs: decodeWhole(metadata["nextattempt"]) ?? 0,

@@ -109,13 +109,16 @@ export type RetryDecision =
 export function decideRetry(policy: RetryPolicy, attempts: number, error: unknown, random: number): RetryDecision {
   if (isA(PermanentError, error)) return { kind: "dead", reason: describeError(error) };
   const askedMs = isA(RetryableError, error) ? retryAfterOf(error) : 0;
+  // Starts that ended with their process are counted too, so a burst need not end with a failure.
+  if (attempts >= policy.shortStarts * (policy.longRetries + 1)) {
+    return { kind: "dead", reason: `gave up after ${counted(attempts, "start")}: ${describeError(error)}` };
+  }
   const inBurst = attempts % policy.shortStarts;
   if (inBurst !== 0) {
     const delayMs = Math.max(askedMs, Math.floor(random * policy.shortDelayMs * 2 ** (inBurst - 1)));
     return { kind: delayMs <= MAX_WAIT_IN_ROUND_MS ? "again" : "park", delayMs };
   }
   const waits = attempts / policy.shortStarts;
-  if (waits > policy.longRetries) return { kind: "dead", reason: `gave up after ${counted(attempts, "start")}: ${describeError(error)}` };
   const delayMs = Math.max(askedMs, Math.min(policy.longMaxDelayMs, policy.longDelayMs * 2 ** (waits - 1)));
   return { kind: "park", delayMs };
 }

@@ -44,18 +44,24 @@ const MAX_PAGES = 10;
 const AUDIT_NAME = /^\d{4}-\d{2}-\d{2}\/[0-9A-HJKMNP-TV-Z]{26}\.json$/;
 /** What the worker writes on an archived event that an operator discarded. */
 const DISCARDED = "discarded";
+const HANDLED = "handled";
 
 export async function cleanArchive(run: CleanupRun, archiveMs: number, discardedMs: number): Promise<Removal> {
   // A dead letter that its stream skipped has its bytes in the archive, under the same name: without them it could not be replayed.
   const dead = await deadLetters(run);
+  // What is behind a handled event that is kept is kept with it: an archive write may have been repeated later than those behind it, and a hole
+  // would look like a loss.
+  let keptStream: string | undefined;
   return removeBlobs(run, "archive", async (blob) => {
     const { name, ageMs, metadata, bundle } = blob;
     if (parseEventBlobName(name) === undefined) return "foreign";
     if (dead.has(name) && ageMs > KEEP_YOUNG_MS) await keepYoung(run, blob);
-    // A bundle goes as a whole, or stays.
-    if ((bundle?.members ?? [name]).some((member) => dead.has(member))) return "keep";
+    const stream = name.slice(0, name.lastIndexOf("/"));
     const retentionMs = metadata["outcome"] === DISCARDED ? discardedMs : archiveMs;
-    return ageMs > retentionMs ? "remove" : "keep";
+    // A bundle goes as a whole, or stays.
+    const isKept = ageMs <= retentionMs || stream === keptStream || (bundle?.members ?? [name]).some((member) => dead.has(member));
+    if (isKept && metadata["outcome"] === HANDLED) keptStream = stream;
+    return isKept ? "keep" : "remove";
   });
 }
 

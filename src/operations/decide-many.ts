@@ -7,7 +7,7 @@ import { progressOfLease, streamProgress, type StreamProgress } from "../core/pr
 import { splitGhosts } from "../core/stream.ts";
 import { assertOperator, type ChangeOptions, type OperationsContext, type Operator } from "./context.ts";
 import { listDeadLetters, type DeadLetterFilter, type ListedDeadLetter } from "./dead-letters.ts";
-import { decide, type DecisionAction, type DecisionResult, type DecisionTarget } from "./decide.ts";
+import { decide, SKIPPING, type DecisionAction, type DecisionResult, type DecisionTarget } from "./decide.ts";
 import { dismiss } from "./dismiss.ts";
 import { inLanes } from "./lanes.ts";
 import { listPendingStreams, type PendingEvent, type PendingStream } from "./pending-streams.ts";
@@ -253,12 +253,17 @@ async function decideLetter(
   const { subscription, orderId, id } = letter;
   const target: DecisionTarget = { subscription, orderId, id };
   // Whatever the letter says: an event that is still there waits for its turn. A worker may have died, or the policy changed.
-  const isThere = (await context.storage.blobs.read("events", eventBlobName(subscription, letter.order, id))) !== undefined;
+  const name = eventBlobName(subscription, letter.order, id);
+  const isThere = (await context.storage.blobs.read("events", name)) !== undefined;
   const last = isThere ? (await progressOf(context, subscription, letter.order)).id : undefined;
   const isGhost = isThere && last !== undefined && id <= last;
   if (isThere && !isGhost) {
     const result = await decide(context, target, action, operator, options);
     return result.outcome === "finished" && action === "discard" ? dismiss(context, letter, operator, options) : result;
+  }
+  // What is decided of a skipped event is written on the archived one: it has to be there.
+  if (isGhost && letter.policy === "skip" && (await context.storage.blobs.read("archive", name)) === undefined) {
+    return { ...target, outcome: "skipped", message: SKIPPING };
   }
   if (letter.policy === "block" && action === "redrive") {
     if (!isGhost) return decide(context, target, action, operator, options);

@@ -57,6 +57,10 @@ interface Open {
   readonly etag: Etag;
 }
 
+/** For a moment, or until the next worker has the order if its own has died. */
+export const SKIPPING =
+  "it is a dead letter that its stream is about to pass; once it is archived, it can be redriven out of order or taken off the list";
+
 /** Bounds the race with a worker that keeps writing the same blob, and a service that does not answer. */
 const MAX_TRIES = 5;
 
@@ -149,6 +153,7 @@ async function inspect(
   if (decision !== undefined) return { ...target, outcome: "already-decided", message: decidedText(decision), decision };
   if (await hasPassed(context, target, state.sequence))
     return passed(target, (await context.storage.blobs.read("archive", name))?.metadata);
+  if (state.skipped) return { ...target, outcome: "skipped", message: SKIPPING };
   if (state.status === "pending") {
     if (action === "redrive") {
       return { ...target, outcome: "not-waiting", message: "it waits for nothing: it was redriven already, runs, or is about to" };

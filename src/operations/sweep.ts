@@ -3,7 +3,7 @@
  * wake-ups nor the length of their queue. It sends wake-ups, and takes the lease of an order with leftovers of a dead worker for 15 s, which
  * nobody releases (see `mark`); so any number of sweeps may overlap (C42). It also takes dead letters off the list whose events are finished.
  *
- * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and a third for one with leftovers;
+ * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and two more for one with leftovers;
  * a read for each dead letter that may be stale.
  * Orders without pending events cost nothing, however many there are.
  */
@@ -12,6 +12,7 @@ import type { Clock } from "../core/clock.ts";
 import { pauseFinder } from "../core/controls.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { MIN_LEASE_MS } from "../core/lease-time.ts";
+import { encodeSwept } from "../core/holder-mark.ts";
 import { silentLogger, type Logger } from "../core/logger.ts";
 import type { OrderId, OrderKey } from "../core/order-id.ts";
 import { isDue } from "../core/pending-event.ts";
@@ -108,15 +109,17 @@ export function createSweeper(options: SweeperOptions): Sweeper {
    * A round that starts from a free lease trusts the progress's arithmetic and lists nothing (W3), so it would never see a blob that a dead
    * holder's late write left behind the progress. A lease that nobody releases makes the next round look.
    */
-  async function mark(order: OrderKey, { etag }: LeaseBlob, callOptions: CallOptions): Promise<boolean> {
+  async function mark(order: OrderKey, { etag, metadata }: LeaseBlob, callOptions: CallOptions): Promise<boolean> {
+    const leaseId = randomUUID();
     try {
-      await storage.leases.acquire(order, { id: randomUUID(), durationMs: MIN_LEASE_MS, etag }, callOptions);
-      return true;
+      await storage.leases.acquire(order, { id: leaseId, durationMs: MIN_LEASE_MS, etag }, callOptions);
     } catch (error) {
       // A worker or another sweep was faster.
       if (!isOutboxError(error, "lease-taken", "precondition-failed", "not-found")) throw error;
       return false;
     }
+    await storage.leases.writeMetadata(order, encodeSwept(metadata), { leaseId, etag }, callOptions);
+    return true;
   }
 
   /** Progress that can't be read is no reason to leave the order alone: a worker will say what is wrong with it. */

@@ -1,8 +1,9 @@
 import { archivedMetadata, BundleDraft, encodeBundle, type BundleMember } from "../core/archive-bundle.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { eventBytes, type StoredEvent } from "../core/event.ts";
-import type { EventId } from "../core/event-id.ts";
+import { isEventId, type EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
+import { decodeWhole } from "../core/metadata-text.ts";
 import { eventBlobName, streamPrefix, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { encodeDecision, type Decision } from "../core/pending-event.ts";
@@ -24,14 +25,21 @@ export interface FinishedEvent {
   readonly decision?: Decision;
   /** Its entry in the index of dead letters goes with it. */
   readonly dropsDeadLetter: boolean;
-  /** Left over by a dead holder: whether it was skipped as a dead letter, the index has to be asked. */
-  readonly leftOver?: true;
+  /** Left over by a dead holder, or written late by one: with what is pending or left over behind it. */
+  readonly leftOver?: { readonly next: Neighbour | undefined };
   /** It is in the archive by now, and only its pending blob has to go. */
   readonly archived?: boolean;
 }
 
+/** An event of the same stream, and the one before it when it was relayed. */
+type Neighbour = Pick<FinishedEvent, "id" | "previous">;
+
 interface TimedEvent extends FinishedEvent {
   readonly finishedAtMs: number;
+}
+
+interface ArchivedNeighbour extends Neighbour {
+  readonly isBundled: boolean;
 }
 
 /** Events of one stream that are archived by one write, oldest first. */
@@ -69,7 +77,9 @@ export class Archiver {
   readonly #logger: Logger;
   readonly #open = new Map<string, OpenBatch>();
   readonly #waiting: Batch[] = [];
-  readonly #bundled = new Map<string, Promise<ReadonlySet<string>>>();
+  /** The first left-over event of each stream: they come oldest first. */
+  readonly #oldestLeftOver = new Map<string, EventId>();
+  readonly #archivedSince = new Map<string, Promise<readonly ArchivedNeighbour[]>>();
   readonly #archived: string[] = [];
   readonly #resolved: string[] = [];
   readonly #failures: string[] = [];
@@ -98,17 +108,19 @@ export class Archiver {
   /** Takes over an event that the progress has recorded as finished. Those of one stream come in its order. */
   add(event: FinishedEvent): void {
     const timed = { ...event, finishedAtMs: Math.trunc(this.#clock.now()) };
+    const { subscription, id, leftOver } = event;
+    if (leftOver !== undefined && !this.#oldestLeftOver.has(subscription)) this.#oldestLeftOver.set(subscription, id);
     this.#tick();
     if (this.#collect(timed)) return;
     // W13: bundles of a stream don't overlap with each other, nor with what is archived alone: what is open ends here.
-    this.#close(event.subscription);
+    this.#close(subscription);
     if (!this.#collect(timed)) this.#write({ events: [timed], members: [] });
   }
 
   /** W13. False if it must have a blob of its own, or does not fit to those that are collected. */
   #collect(event: TimedEvent): boolean {
     const { subscription, text, outcome, decision, leftOver } = event;
-    if (outcome !== "handled" || decision !== undefined || leftOver === true || text === undefined) return false;
+    if (outcome !== "handled" || decision !== undefined || leftOver !== undefined || text === undefined) return false;
     const open = this.#open.get(subscription) ?? { draft: new BundleDraft(), events: [], sinceMs: this.#clock.monotonic() };
     if (!open.draft.add({ ...event, bytes: eventBytes(text) })) return false;
     open.events.push(event);
@@ -225,33 +237,49 @@ export class Archiver {
     const bytes = event.text === undefined ? (await this.#blobs.read("events", name))?.bytes : eventBytes(event.text);
     // Gone already: whoever deleted it had archived it before.
     if (bytes === undefined) return;
-    // Its holder may have archived it together with others. What is on record stays, as it does where it has a blob of its own.
-    if (event.leftOver === true && (await this.#bundledFrom(event)).has(name) && (await this.#isThere(name, bytes))) return;
-    const skipped = event.leftOver === true && (await this.#blobs.read("dead", name))?.metadata["policy"] === "skip";
-    const { decision } = event;
-    const metadata = archivedMetadata(event, skipped ? "dead-lettered" : event.outcome);
+    let ended = event;
+    if (event.leftOver !== undefined) {
+      const archived = await this.#archivedFrom(event.subscription);
+      // Its holder may have archived it together with others. What is on record stays, as it does where it has a blob of its own.
+      const isBundled = archived.some((other) => other.id === event.id && other.isBundled);
+      if (isBundled && (await isArchived(this.#blobs, name, bytes, this.#logger))) return;
+      ended = leftOverEnd(event, event.leftOver.next, archived);
+    }
+    const { decision } = ended;
+    const metadata = archivedMetadata(ended, ended.outcome);
     const decided = decision === undefined ? metadata : { ...metadata, ...encodeDecision(decision) };
     await createArchived(this.#blobs, name, bytes, decided, this.#logger);
   }
 
-  #isThere(name: string, bytes: Uint8Array): Promise<boolean> {
-    return isArchived(this.#blobs, name, bytes, this.#logger);
-  }
-
-  /** Which events of its stream are in bundles, from this left-over one on. Asked once: left-over ones come first, and the oldest before all. */
-  #bundledFrom({ subscription, id }: TimedEvent): Promise<ReadonlySet<string>> {
-    const list = async (): Promise<ReadonlySet<string>> => {
-      const names = new Set<string>();
-      const from = eventBlobName(subscription, this.#order, id);
-      for await (const { name, bundle } of this.#blobs.list("archive", streamPrefix(subscription, this.#order))) {
-        if (bundle !== undefined && name >= from) names.add(name);
+  /** What is archived of the stream from its oldest left-over event on, in order. Asked once. */
+  #archivedFrom(subscription: string): Promise<readonly ArchivedNeighbour[]> {
+    const list = async (): Promise<readonly ArchivedNeighbour[]> => {
+      const found: ArchivedNeighbour[] = [];
+      const prefix = streamPrefix(subscription, this.#order);
+      const oldest = this.#oldestLeftOver.get(subscription)!;
+      for await (const { name, metadata, bundle } of this.#blobs.list("archive", prefix)) {
+        const id = name.slice(prefix.length).replace(/\.json$/, "");
+        const previous = decodeWhole(metadata["previous"]);
+        if (isEventId(id) && id >= oldest && previous !== undefined) found.push({ id, previous, isBundled: bundle !== undefined });
       }
-      return names;
+      return found;
     };
-    const known = this.#bundled.get(subscription) ?? list();
-    this.#bundled.set(subscription, known);
+    const known = this.#archivedSince.get(subscription) ?? list();
+    this.#archivedSince.set(subscription, known);
     return known;
   }
+}
+
+/**
+ * What became of a left-over event. One behind which the chain goes on without it was never in the stream: a dead holder's relay wrote it late,
+ * when another deployment had relayed it to others alone. It did not run, so it was not handled (G6).
+ */
+function leftOverEnd(event: TimedEvent, leftOver: Neighbour | undefined, archived: readonly ArchivedNeighbour[]): TimedEvent {
+  const next = [leftOver, archived.find(({ id }) => id > event.id)]
+    .filter((each) => each !== undefined)
+    .toSorted((a, b) => (a.id < b.id ? -1 : 1))[0];
+  if (next === undefined || next.previous >= event.sequence || event.outcome !== "handled") return event;
+  return { ...event, outcome: "unwanted", attempts: 0, previous: Math.min(event.previous, next.previous) };
 }
 
 function nameOf({ events }: Batch): string {

@@ -1,5 +1,6 @@
 /** What is pending already when a round begins: backlog, what a crash left over, blocked streams, streams that are not deployed here. */
 import { printable } from "../core/errors.ts";
+import { isSwept } from "../core/holder-mark.ts";
 import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
 import { contradictionAlarm, contradictionIn, relayedSequence, splitGhosts, type QueuedEvent } from "../core/stream.ts";
 import { archiveDiscard } from "./archive-blob.ts";
@@ -43,7 +44,7 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   const { ghosts, pending } = splitGhosts(events, stream.recorded);
   // W12: by a progress that may be wrong nothing is deleted.
   if (contradictionIn(pending, stream.recorded, round.top) === undefined) {
-    for (const ghost of ghosts) round.archiver.add({ subscription: stream.name, ...ghostEnd(ghost) });
+    archiveGhosts(round, stream.name, ghosts, pending);
   }
   for (const event of pending) sequences.add(event.sequence);
   const [head, ...rest] = pending;
@@ -54,14 +55,20 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   stream.enqueue([{ ...head, mayHaveRun: true }, ...rest]);
 }
 
+function archiveGhosts(round: RoundState, name: string, ghosts: readonly QueuedEvent[], pending: readonly QueuedEvent[]): void {
+  for (const [at, ghost] of ghosts.entries()) {
+    round.archiver.add({ subscription: name, ...ghostEnd(ghost, ghosts[at + 1] ?? pending[0]) });
+  }
+}
+
 /**
  * Its holder died: that of the lease before, as far as can be told; or one that had the lease since it was read as free. That one wrote nothing
  * on the lease blob, or it could not have been taken as it was read; so what it relayed is not on record, as it is whenever a lease is given
- * back. Starts of what is on record were counted (W4).
+ * back. Starts of what is on record were counted (W4). Under a sweep's mark nothing ran.
  */
 function mayHaveRun(round: RoundState, { name }: OrderStream, head: QueuedEvent): boolean {
   const { livingUpTo, blob } = round.input;
-  const onRecord = blob.state === "free" ? streamProgress(round.writer.written, name).relayed : 0;
+  const onRecord = blob.state === "free" || isSwept(blob.metadata) ? streamProgress(round.writer.written, name).relayed : 0;
   return head.sequence > Math.max(onRecord, livingUpTo);
 }
 
@@ -77,7 +84,7 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   const { ghosts, pending } = splitGhosts(events, progress);
   const wrong = contradictionIn(pending, progress, round.top);
   if (wrong !== undefined) round.gap(contradictionAlarm(name, wrong, progress));
-  else for (const ghost of ghosts) round.archiver.add({ subscription: name, ...ghostEnd(ghost) });
+  else archiveGhosts(round, name, ghosts, pending);
   progress = { ...progress, relayed: relayedSequence(pending, progress, round.top) };
   for (const event of pending) {
     const { decision } = event;

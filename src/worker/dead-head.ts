@@ -38,11 +38,10 @@ export class DeadHead {
         // Its last start has ended: should the process die now, nobody may take it for one that was running.
         status: "parked",
         nextAttemptMs: this.#context.clock.now(),
+        skipped: true,
       });
       if (!saved) return { kind: "again", queued: next };
-      await this.#index(queued, reason, type, "skip");
-      this.#died(reason, queued, "its stream goes on");
-      return finished(queued, queued.text, "dead-lettered", false);
+      return this.skip(next, reason, type);
     }
     const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, queued, {
       attempts: queued.attempts,
@@ -59,6 +58,21 @@ export class DeadHead {
     return stands(next, undefined, `dead: ${reason}`);
   }
 
+  /**
+   * Its stream goes on without it. It is on record on its blob before, so whoever dies here, or writes late, leaves nothing else to choose: the
+   * entry in the index is of an event that never runs again, and what is archived says so even if the entry is gone by then (G6).
+   */
+  async skip(queued: QueuedEvent, reason: string, type: string | undefined): Promise<HeadStep> {
+    await this.#index(queued, reason, type, "skip");
+    this.#died(reason, queued, "its stream goes on");
+    return finished(queued, queued.text, "dead-lettered", false);
+  }
+
+  /** Whoever skipped it has come to its end, or to that of storage, before the progress passed it. */
+  async skipAgain(queued: QueuedEvent): Promise<HeadStep> {
+    return this.skip(queued, queued.lastError ?? "unknown", await this.#typeOf(queued));
+  }
+
   /** It waits for a human. Whoever blocked it may have come to its end, or to that of storage, before the entry in the index. */
   async stand(queued: QueuedEvent): Promise<HeadStep> {
     if ((await this.#context.storage.blobs.read("dead", this.#name(queued))) === undefined) {
@@ -71,7 +85,7 @@ export class DeadHead {
   async carryOut(queued: QueuedEvent, decision: Decision): Promise<HeadStep> {
     if (decision.action === "discard") {
       const archived = await archiveDiscard(this.#context, this.#subscription.name, queued, decision);
-      return finished(queued, queued.text, "discarded", this.mayBeIndexed(queued), { decision, archived });
+      return finished(queued, queued.text, "discarded", queued.status === "blocked", { decision, archived });
     }
     const history = appendFailure(queued.history, {
       at: decision.at,
@@ -80,7 +94,8 @@ export class DeadHead {
     });
     const { decision: _carriedOut, ...without } = queued;
     // The index first: after a crash the decision is still there and is carried out again, while an entry of a live event would stay.
-    await this.dropEntry(queued);
+    this.#context.lease.assertHeld();
+    await this.#context.storage.blobs.delete("dead", [this.#name(queued)]);
     const { saved, queued: next } = await saveState(this.#context, this.#subscription.name, without, {
       attempts: 0,
       crashes: 0,
@@ -90,20 +105,9 @@ export class DeadHead {
       history,
     });
     if (!saved) return { kind: "again", queued: next };
-    // Its starts are counted from here on: it is no suspect of a crash that happened before the decision.
-    return { kind: "again", queued: { ...next, suspect: false } };
-  }
-
-  /** A process that died while it skipped the event may have left an entry in the index, and then the event goes another way. */
-  mayBeIndexed({ status, suspect }: QueuedEvent): boolean {
-    const { retry, retryByType } = this.#subscription;
-    return status === "blocked" || (suspect && [retry, ...Object.values(retryByType)].some(({ onDead }) => onDead === "skip"));
-  }
-
-  /** It is not dead, or no longer. */
-  async dropEntry(queued: QueuedEvent): Promise<void> {
-    this.#context.lease.assertHeld();
-    await this.#context.storage.blobs.delete("dead", [this.#name(queued)]);
+    // Its start is counted (W4), but it is no suspect of a crash that happened before the decision.
+    const { mayHaveRun: _before, ...fresh } = next;
+    return { kind: "again", queued: { ...fresh, suspect: true } };
   }
 
   /** A process that died in between may have left the entry already. */

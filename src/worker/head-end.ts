@@ -34,11 +34,14 @@ export function finished(...end: Parameters<typeof eventEnd>): HeadEnd {
 /**
  * How an event ended that the progress has passed already. If it was discarded, the archive has it as discarded by now, and that stays on
  * record. A discard that was recorded later changes nothing any more (G6).
+ *
+ * @param next what is pending or left over behind it
  */
-export function ghostEnd(event: QueuedEvent): EventEnd {
-  const { attempts, text, status } = event;
+export function ghostEnd(event: QueuedEvent, next: QueuedEvent | undefined): EventEnd {
+  const { attempts, text, status, skipped } = event;
   // The last start of a handled event is counted nowhere else.
-  return { ...eventEnd({ ...event, attempts: Math.max(1, attempts) }, text, "handled", status === "blocked"), leftOver: true };
+  const ended = { ...event, attempts: Math.max(1, attempts) };
+  return { ...eventEnd(ended, text, skipped ? "dead-lettered" : "handled", status === "blocked"), leftOver: { next } };
 }
 
 /** How one ended that nobody runs here, and that is discarded and archived so. */

@@ -45,6 +45,7 @@ class HeadRun {
   async step(queued: QueuedEvent): Promise<HeadStep> {
     if (!this.#context.mayStart()) return stands(queued, 0);
     if (queued.decision !== undefined) return this.#dead.carryOut(queued, queued.decision);
+    if (queued.skipped) return this.#dead.skipAgain(queued);
     if (queued.status === "blocked") return this.#dead.stand(queued);
     if (queued.status === "parked" && !isDue(queued, this.#context.clock.now())) return standParked(this.#context, queued);
     const hindered = await this.#hindrance(queued);
@@ -151,7 +152,7 @@ class HeadRun {
       failure = error;
     }
     // W4: it did not end with its process, whether that can be written down or not.
-    if (ran === "open") this.#noteIfLost(head, taken.crashes);
+    if (ran === "open") this.#noteEnded(head, taken.crashes);
     else if (head.crashes > 0) this.#noteEnded(head, 0);
     else this.#noteIfLost(head, 0);
     // F8: not started after all, so a suspect's start is taken back.
@@ -166,7 +167,7 @@ class HeadRun {
     }
     if (ran !== undefined) {
       ended("handled");
-      return finished({ ...head, attempts: attempt }, text, ran.result ? "handled" : "unwanted", this.#dead.mayBeIndexed(queued));
+      return finished({ ...head, attempts: attempt }, text, ran.result ? "handled" : "unwanted", false);
     }
     this.#context.lease.assertHeld();
     if (this.#context.stop.aborted) return this.#stopped(head, failure);
@@ -230,10 +231,6 @@ class HeadRun {
         policy,
       );
     }
-    if (this.#dead.mayBeIndexed(queued)) {
-      // A process that died while it skipped the event may have left an entry in the index. It runs again, so it is not dead.
-      await this.#dead.dropEntry(queued);
-    }
     const { saved, queued: next } = await this.#save(queued, {
       attempts: attempts + 1,
       crashes: crashes + 1,
@@ -249,6 +246,7 @@ class HeadRun {
 
   /** It must not pass for one that a process died in. Then it is judged again. */
   async #uncountSuspect(counted: QueuedEvent, taken: Pick<QueuedEvent, "crashes" | "history">): Promise<HeadStep> {
+    this.#noteEnded(counted, taken.crashes);
     const { queued } = await this.#save(counted, { attempts: counted.attempts - 1, ...taken });
     return { kind: "again", queued: { ...queued, suspect: true } };
   }
@@ -276,7 +274,8 @@ class HeadRun {
       this.#noteIfLost(next, 0);
       lease.assertHeld();
     }
-    return { kind: "again", queued: { ...next, suspect: false, ...(queued.text === undefined ? {} : { text: queued.text }) } };
+    // W4: the blob is older than the start to come, so that is counted like a suspect's. What this round saw begin would else be known to it alone.
+    return { kind: "again", queued: { ...next, suspect: true, ...(queued.text === undefined ? {} : { text: queued.text }) } };
   }
 
   #save(queued: QueuedEvent, change: Parameters<typeof saveState>[3]): ReturnType<typeof saveState> {

@@ -32,9 +32,3 @@ export class LoadMeter {
     return { atMs: performance.now(), machineMs, ownMs: await this.#own() };
   }
 }
-
-/** Processor time that this process has used so far. */
-export function ownCpuMs(): number {
-  const { user, system } = process.cpuUsage();
-  return (user + system) / 1_000;
-}

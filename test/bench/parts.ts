@@ -1,5 +1,5 @@
 /** The parts of the bench, in the order in which they run. */
-import type { Emulator } from "./emulator.ts";
+import type { Emulator } from "../emulator/emulator.ts";
 import type { PartContext, PartResult } from "./result.ts";
 
 export interface Part {

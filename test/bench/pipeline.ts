@@ -5,7 +5,7 @@ import { createOutbox } from "../../src/producer/outbox.ts";
 import { startWorkerHost } from "../../src/worker/host.ts";
 import { createWorker } from "../../src/worker/worker.ts";
 import { connect, freshPrefix } from "./account.ts";
-import { ownCpuMs } from "./load.ts";
+import { ownCpuMs } from "../emulator/own-cpu.ts";
 import { RecordingClient, type Recording } from "./recording-client.ts";
 import { untilHandled } from "./until-handled.ts";
 import { orderName, steps, subscription, workflow } from "./workflow.ts";

@@ -1,7 +1,7 @@
 /** Raw runs on an account: callers are made once and used again, because what they need takes longer to make than to use. */
 import { inLanes } from "../../src/operations/lanes.ts";
 import { connect, freshPrefix } from "./account.ts";
-import type { Emulator } from "./emulator.ts";
+import type { Emulator } from "../emulator/emulator.ts";
 import type { Mix, Operation } from "./mix.ts";
 import { roomCaller, type RoomAccount } from "./raw-room.ts";
 import { runMix, runOperations, type RawCaller, type RawRun, type Sizes } from "./raw-run.ts";

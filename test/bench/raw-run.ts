@@ -1,5 +1,5 @@
 /** Raw storage calls: what the account and a client can do at most, without anything of a pipeline around it. */
-import { ownCpuMs } from "./load.ts";
+import { ownCpuMs } from "../emulator/own-cpu.ts";
 import { OPERATIONS, timesIn, type Mix, type Operation } from "./mix.ts";
 
 /** Makes calls of one kind, each exactly one request, on things of its caller's own. Resolves once the account has answered. */

@@ -115,6 +115,7 @@ const anyState: fc.Arbitrary<PendingState> = fc
     nextAttemptMs: fc.nat(),
     waitMs: fc.nat(),
     undecided: fc.boolean(),
+    skipped: fc.boolean(),
     lastError: fc.option(anyText, { nil: undefined }),
     history: fc.array(fc.record({ at: anyTime, starts: fc.nat(100), error: fc.string({ maxLength: 40 }) }), { maxLength: 5 }),
     decision: fc.option(

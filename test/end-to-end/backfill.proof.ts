@@ -23,7 +23,7 @@ import { runCli } from "../cli/run-cli.ts";
 import type { Azurite } from "../support/azurite.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { handled, isForAnalytics, isForLedger, old, subscriptions } from "./fixtures/backfill-workflow.ts";
-import { startOwnAzurite } from "./own-azurite.ts";
+import { Emulator } from "../emulator/emulator.ts";
 import { shopOrders, type ShopOrders } from "./shop-orders.ts";
 
 const ORDERS = 2_000;
@@ -50,7 +50,7 @@ let originals: ReadonlyMap<string, readonly StoredEvent[]>;
 
 beforeAll(async () => {
   const startedAt = Date.now();
-  azurite = await startOwnAzurite();
+  azurite = await Emulator.start();
   storage = await connectTestStorage({ connectionString: azurite.connectionString });
   orders = await shopOrders(ORDERS);
   host = work(old);

@@ -2,14 +2,14 @@
 import { afterAll, beforeAll, expect, test } from "vitest";
 import type { Azurite } from "../support/azurite.ts";
 import { runFanOut, type FanOutSize } from "./fan-out-scene.ts";
-import { startOwnAzurite } from "./own-azurite.ts";
+import { Emulator } from "../emulator/emulator.ts";
 
 const SIZE: FanOutSize = { subscriptions: 10, orders: 50, events: 20, processes: 3, kills: 8, timeoutMs: 1_200_000 };
 
 let azurite: Azurite;
 
 beforeAll(async () => {
-  azurite = await startOwnAzurite();
+  azurite = await Emulator.start();
 });
 
 afterAll(() => azurite.stop());

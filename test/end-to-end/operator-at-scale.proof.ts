@@ -24,7 +24,7 @@ import type { Azurite } from "../support/azurite.ts";
 import { connectTestStorage, type TestStorage } from "../support/azurite-storage.ts";
 import { faultyHttp } from "../support/faulty-http.ts";
 import { workflow } from "../worker/round-support.ts";
-import { startOwnAzurite } from "./own-azurite.ts";
+import { Emulator } from "../emulator/emulator.ts";
 import { BLOCKED_ERROR, KINDS, orderIds, PARKED_ERROR, ScaleScene, SIZES, SKIPPED_ERROR, SUBSCRIPTION } from "./scale-scene.ts";
 
 /** How many orders of each kind there are when `verify` looks at all of them: it makes ten calls for each. */
@@ -79,7 +79,7 @@ function upTo(count: number): readonly number[] {
 }
 
 beforeAll(async () => {
-  azurite = await startOwnAzurite();
+  azurite = await Emulator.start();
   ({ connectionString } = azurite);
   storage = await connectTestStorage({ connectionString, callTimeoutMs: 60_000 });
   context = { storage, clock: systemClock };

@@ -256,3 +256,50 @@ describe("how a cleanup goes on", () => {
     await failure(cleaner.clean({ signal: AbortSignal.abort() }), "aborted");
   });
 });
+
+describe("F7: what is behind a handled event that is kept", () => {
+  /** Archived events of o-1 and their ages in days; then a cleanup after one day's retention. */
+  async function left(ages: readonly (readonly [number: number, days: number, outcome?: string])[]): Promise<readonly string[]> {
+    const { clock, storage } = scene();
+    const oldest = Math.max(...ages.map(([, days]) => days));
+    for (let age = oldest; age >= 0; age--) {
+      for (const [number, days, outcome = "handled"] of ages)
+        if (days === age) storage.putBlob("archive", blobName("o-1", number), NONE, { outcome });
+      if (age > 0) await clock.advance(DAY_MS);
+    }
+    storage.putBlob("archive", blobName("o-9"), NONE, { outcome: "handled" });
+    await clock.advance(1);
+    await createCleaner({ storage, archiveDays: 1 }).clean();
+    return names(storage, "archive").filter((name) => name !== blobName("o-9"));
+  }
+
+  it("stays: its archive write may have been the later one, and no hole looks like a loss", async () => {
+    expect(
+      await left([
+        [1, 0],
+        [2, 2],
+        [3, 2, "unwanted"],
+        [4, 0],
+      ]),
+    ).toEqual([1, 2, 3, 4].map((number) => blobName("o-1", number)));
+  });
+
+  it("and what is before it goes", async () => {
+    expect(
+      await left([
+        [1, 2],
+        [2, 0],
+        [3, 2],
+      ]),
+    ).toEqual([blobName("o-1", 2), blobName("o-1", 3)]);
+  });
+
+  it("behind a discarded one, which is kept longer, nothing is", async () => {
+    expect(
+      await left([
+        [1, 2, "discarded"],
+        [2, 2],
+      ]),
+    ).toEqual([blobName("o-1", 1)]);
+  });
+});

@@ -9,7 +9,7 @@ import { dirname, join, relative } from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 import { counted } from "../../src/core/counted.ts";
-import { OwnChild } from "./children.ts";
+import { OwnChild } from "../support/own-child.ts";
 import type { PartReport, ProveOptions, Violation } from "./report.ts";
 
 const ROOT = fileURLToPath(new URL("../..", import.meta.url));

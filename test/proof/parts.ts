@@ -14,6 +14,8 @@ export interface Part {
   /** What it tries, in a sentence. */
   readonly about: string;
   readonly prove: (options: ProveOptions) => Promise<PartReport>;
+  /** Whether it shows one violation again by `--path`. The others are repeated by their seed, or by a command of their own. */
+  readonly takesPath?: true;
 }
 
 export const PARTS: readonly Part[] = [
@@ -22,8 +24,14 @@ export const PARTS: readonly Part[] = [
     name: "schedules",
     about: "The real code on memory ports, its calls, answers, timers and accidents in any order.",
     prove: proveSchedules,
+    takesPath: true,
   },
-  { name: "hostile", about: "Hostile input of every kind, beside orders that have nothing to do with it.", prove: proveHostile },
+  {
+    name: "hostile",
+    about: "Hostile input of every kind, beside orders that have nothing to do with it.",
+    prove: proveHostile,
+    takesPath: true,
+  },
   { name: "faults", about: "Every fault and death at every storage call of a scenario, and pairs of them.", prove: proveFaults },
   { name: "network", about: "A network that resets, delays and loses, between the processes and the account.", prove: proveNetwork },
   { name: "kills", about: "Worker and producer processes killed and frozen at random.", prove: proveKills },
@@ -31,6 +39,7 @@ export const PARTS: readonly Part[] = [
     name: "full-size",
     about: "The tests too long for every run: each file *.proof.ts tries something at the size of an account that is years old.",
     prove: proveFullSize,
+    takesPath: true,
   },
   { name: "soak", about: "Mixed load for a long time: memory, handles, sockets, timers and cost stay as they are.", prove: proveSoak },
 ];

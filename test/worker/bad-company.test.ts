@@ -2,7 +2,6 @@
 import { expect, test } from "vitest";
 import { decideOrder } from "../../src/operations/decide-many.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
-import { PermanentError } from "../../src/core/retry.ts";
 import { settle } from "../support/manual-clock.ts";
 import { archived, BOB, contextOf, deadLetters, deliver, headId, live, oid, pendingStates } from "./operator-support.ts";
 import { mortal, Scene } from "./round-support.ts";
@@ -56,31 +55,6 @@ test("F10: discard is carried out for a subscription that went away right after 
   await live(scene, worker, 60_000);
   expect(scene.ids("events", "mail")).toEqual([]);
   expect(archived(scene, "mail")).toMatchObject([{ outcome: "discarded" }]);
-});
-
-test("F3: a process that dies while it skips an event leaves no dead letter of an event that is handled after all", async () => {
-  const scene = new Scene();
-  let starts = 0;
-  scene.onHandle = () => {
-    starts += 1;
-    if (starts === 1) throw new PermanentError("no such customer");
-    if (starts === 2) throw new Error("blip");
-  };
-  await scene.commit("o-1", [1, 2]);
-  const subscriptions = [scene.subscription("audit", { retry: { shortStarts: 3, longRetries: 0, onDead: "skip" } })];
-  let dead = false;
-  scene.storage.onCall = ({ method, args }) =>
-    method === "create" && args[0] === "dead" && !dead ? { after: () => ((dead = true), new Promise(() => undefined)) } : undefined;
-  void scene.worker(subscriptions).handle("o-1");
-  await settle();
-  scene.storage.onCall = undefined;
-  scene.storage.breakLease(oid("o-1") as never);
-  await scene.clock.advance(60_000);
-  const worker = scene.worker(subscriptions);
-  await live(scene, worker, 60_000);
-  await scene.until(worker.handle("o-1"));
-  expect(scene.log).toEqual(["audit E1", "audit E1", "audit E1", "audit E2"]);
-  expect(deadLetters(scene)).toEqual([]);
 });
 
 test("C30, G5: a host whose clock was a year ahead does not park an event for a year", async () => {

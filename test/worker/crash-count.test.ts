@@ -5,30 +5,10 @@
 import { describe, expect, test } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
 import type { Storage } from "../../src/core/ports.ts";
-import type { Worker } from "../../src/worker/round-result.ts";
 import { settle } from "../support/manual-clock.ts";
+import { kill, MAX_CRASHES, processOf } from "./crash-support.ts";
 import { deadLetters, pendingStates } from "./operator-support.ts";
 import { key, Scene } from "./round-support.ts";
-
-const MAX_CRASHES = 3;
-
-/** A worker of a fresh process. */
-function processOf(scene: Scene, maxCrashes = MAX_CRASHES): Worker {
-  return scene.worker([scene.subscription("audit", { retry: { maxCrashes } })]);
-}
-
-/** Kills a fresh process in the handler of E1, `times` at most; its lease runs out each time. */
-async function kill(scene: Scene, times: number): Promise<void> {
-  scene.onHandle = () => new Promise(() => undefined);
-  for (let life = 0; life < times; life++) {
-    processOf(scene)
-      .handle("o-1")
-      .catch(() => undefined);
-    await settle();
-    scene.storage.breakLease(key("o-1"));
-    await scene.clock.advance(31_000);
-  }
-}
 
 /** The storage of a process to which something happens at its first call of `method` on `port`. */
 function at<Port extends keyof Storage>(scene: Scene, port: Port, method: keyof Storage[Port] & string, happens: () => void): Storage {

@@ -48,8 +48,8 @@ describe("retries", () => {
     expect(scene.log).toEqual(["audit E1", "audit E1", "audit E1", "audit E2"]);
     expect(starts.slice(0, 3)).toEqual([
       [0, 1, 0],
-      [500, 2, 1],
-      [1_500, 3, 2],
+      [500, 2, 2],
+      [1_500, 3, 3],
     ]);
     expect((await scene.archived()).map(({ attempts }) => attempts)).toEqual(["3", "1"]);
     expect(scene.hiddenMs).toEqual([]);

@@ -106,7 +106,7 @@ describe("C11: E1 fails once, E2 and E3 wait", () => {
 describe("F1: short retries", () => {
   const retry = { shortStarts: 3, shortDelayMs: 1_000, longDelayMs: 10_000 };
 
-  test("wait in the round, drawn from 0 to the bound, by the clock; attempts are saved in between", async () => {
+  test("wait in the round, drawn from 0 to the bound, by the clock; attempts are saved in between, and each further start is counted before it (W4)", async () => {
     const scene = new Scene();
     failing(scene, 2);
     const starts: [atMs: number, attempt: number, saved: number | undefined][] = [];
@@ -128,8 +128,8 @@ describe("F1: short retries", () => {
     expect(scene.log).toEqual(["audit E1", "audit E1", "audit E1", "audit E2"]);
     expect(starts.slice(0, 3)).toEqual([
       [0, 1, 0],
-      [500, 2, 1],
-      [1_500, 3, 2],
+      [500, 2, 2],
+      [1_500, 3, 3],
     ]);
   });
 

@@ -9,7 +9,7 @@ import type { Worker } from "../../../src/worker/round-result.ts";
 import { connect, freshPrefix } from "../account.ts";
 import { callsOf, createNaive, createProduct, serve, type Contender, type Handle } from "../contender.ts";
 import { dollarsOf, dollarsPerMillion, MILLION, serviceBusCheaperFrom, serviceBusMonth } from "../costs.ts";
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import { CALLS_PER_10_000, FUNCTIONS_FLEX, READ_ON, SERVICE_BUS_STANDARD } from "../prices.ts";
 import { failingOnce, type RetryKind } from "../retrying.ts";
 import { dollars, short, type PartContext, type PartResult, type Table } from "../result.ts";

@@ -4,7 +4,7 @@ import { inLanes } from "../../../src/operations/lanes.ts";
 import { createOutbox } from "../../../src/producer/outbox.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { connect, freshPrefix } from "../account.ts";
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import { usedBytes } from "../memory.ts";
 import { runPipeline, type PipelineRun, type Workload } from "../pipeline.ts";
 import { summarizeProfile, type CpuProfile, type ProfileSummary, type Share } from "../profile-summary.ts";

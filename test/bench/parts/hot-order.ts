@@ -3,7 +3,7 @@ import { createOutbox } from "../../../src/producer/outbox.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { connect, freshPrefix } from "../account.ts";
 import { delayingClient } from "../delaying-client.ts";
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import { median, short, type PartContext, type PartResult } from "../result.ts";
 import { countRoundTrips } from "../round-trips.ts";
 import { steps, subscription, workflow } from "../workflow.ts";

@@ -1,5 +1,5 @@
 /** Raw calls per second, and how much of that the product makes of it. */
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import { freshPrefix } from "../account.ts";
 import { mixOf, type Mix, type Operation } from "../mix.ts";
 import { runPipeline, type PipelineRun, type Workload } from "../pipeline.ts";

@@ -3,7 +3,7 @@ import { createDefaultHttpClient, type HttpClient } from "@azure/core-rest-pipel
 import { inLanes } from "../../../src/operations/lanes.ts";
 import { createNaive, createProduct, serve, type Contender } from "../contender.ts";
 import { delayingClient } from "../delaying-client.ts";
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import type { WhenTaken } from "../naive.ts";
 import { median, short, type Figure, type PartContext, type PartResult } from "../result.ts";
 import { untilHandled } from "../until-handled.ts";

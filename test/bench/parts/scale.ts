@@ -11,7 +11,7 @@ import type { ConnectedStorage } from "../../../src/storage/connect.ts";
 import { createWorker } from "../../../src/worker/worker.ts";
 import { connect, freshPrefix } from "../account.ts";
 import { callsOf } from "../contender.ts";
-import type { Emulator } from "../emulator.ts";
+import type { Emulator } from "../../emulator/emulator.ts";
 import { usedBytes } from "../memory.ts";
 import { runPipeline, type PipelineRun, type Workload } from "../pipeline.ts";
 import { short, type Figure, type PartContext, type PartResult, type Table } from "../result.ts";

@@ -5,7 +5,7 @@
 import { fork } from "node:child_process";
 import { availableParallelism } from "node:os";
 import { seededRandom, type Random } from "../../../src/local/seeded-random.ts";
-import { OwnChild } from "../children.ts";
+import { OwnChild } from "../../support/own-child.ts";
 import type { PartReport, ProveOptions } from "../report.ts";
 import { runOne } from "./run-one.ts";
 import type { ScenarioName } from "./scenario.ts";

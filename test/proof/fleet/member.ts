@@ -1,6 +1,6 @@
 /** A place in a fleet: the process that is there now, and its successors after kills. */
 import { Child } from "../../../src/local/child.ts";
-import { endedWithRun } from "../children.ts";
+import { endedWithRun } from "../../support/own-child.ts";
 import type { Started } from "./messages.ts";
 
 const MAX_START_MS = 60_000;

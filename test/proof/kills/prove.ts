@@ -5,7 +5,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { HandledRecord } from "../../../src/local/handled-record.ts";
 import { randomInteger, seededRandom, type Random } from "../../../src/local/seeded-random.ts";
-import { startOwnAzurite } from "../../end-to-end/own-azurite.ts";
+import { Emulator } from "../../emulator/emulator.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { endlessLoad } from "../fleet/load.ts";
 import type { PartReport, ProveOptions } from "../report.ts";
@@ -39,7 +39,7 @@ export async function proveKills({
 }: ProveOptions): Promise<PartReport> {
   const until = performance.now() + budgetMs;
   const kills = small ? SMALL_KILLS : FULL_KILLS;
-  await using azurite = await startOwnAzurite();
+  await using azurite = await Emulator.start();
   await using fleet = await Fleet.start({
     connectionString: azurite.connectionString,
     load: await endlessLoad(seed),

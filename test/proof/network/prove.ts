@@ -1,6 +1,6 @@
 /** The proof on a bad network: the fleet works through a proxy that loses, delays and breaks, and everything is audited. */
 import { seededRandom } from "../../../src/local/seeded-random.ts";
-import { startOwnAzurite } from "../../end-to-end/own-azurite.ts";
+import { Emulator } from "../../emulator/emulator.ts";
 import type { PartReport, ProveOptions } from "../report.ts";
 import { Fleet } from "../fleet/fleet.ts";
 import { endlessLoad } from "../fleet/load.ts";
@@ -22,7 +22,7 @@ export async function proveNetwork({
   small = false,
   budgetMs = small ? SMALL_MS : FULL_MS,
 }: ProveOptions): Promise<PartReport> {
-  await using azurite = await startOwnAzurite();
+  await using azurite = await Emulator.start();
   const { connectionString } = azurite;
   await using proxy = new DisturbingProxy(seededRandom(seed));
   await using fleet = await Fleet.start({

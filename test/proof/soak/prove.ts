@@ -2,8 +2,8 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
-import { startOwnAzurite } from "../../end-to-end/own-azurite.ts";
-import { OwnChild } from "../children.ts";
+import { Emulator } from "../../emulator/emulator.ts";
+import { OwnChild } from "../../support/own-child.ts";
 import type { PartReport, ProveOptions, Violation } from "../report.ts";
 import type { Sample, SoakMessage, Totals } from "./messages.ts";
 import { trendOf, type Bounds } from "./trend.ts";
@@ -46,7 +46,7 @@ export async function proveSoak({
   budgetMs = small ? SMALL_MS : FULL_MS,
 }: ProveOptions): Promise<PartReport> {
   const minutes = budgetMs / 60_000;
-  await using azurite = await startOwnAzurite();
+  await using azurite = await Emulator.start();
   await using child = new OwnChild(
     fork(PROCESS, ["--minutes", String(minutes), "--seed", String(seed)], {
       execArgv: ["--expose-gc"],

@@ -1,9 +1,12 @@
-/** Starts and ends an Azurite in a process of its own. */
-import { fork, type ChildProcess } from "node:child_process";
+/** An Azurite in a process of its own. */
+import { fork } from "node:child_process";
 import { once } from "node:events";
 import { fileURLToPath } from "node:url";
+import type { Azurite } from "../support/azurite.ts";
+import { OwnChild } from "../support/own-child.ts";
 
-const SCRIPT = fileURLToPath(new URL("fixtures/azurite-process.ts", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("emulator-process.ts", import.meta.url));
+const MAX_START_MS = 60_000;
 
 interface Range {
   readonly from: number;
@@ -19,24 +22,25 @@ export interface FromEmulator {
   readonly value: number;
 }
 
-export class Emulator implements AsyncDisposable {
+export class Emulator implements Azurite, AsyncDisposable {
   readonly connectionString: string;
-  readonly #process: ChildProcess;
+  readonly #child: OwnChild;
 
-  private constructor(child: ChildProcess, connectionString: string) {
-    this.#process = child;
+  private constructor(child: OwnChild, connectionString: string) {
+    this.#child = child;
     this.connectionString = connectionString;
   }
 
   /** An empty account. Throws if Azurite does not come up. */
   static async start(): Promise<Emulator> {
-    const child = fork(SCRIPT, { execArgv: ["--max-old-space-size=8192"], stdio: ["ignore", "ignore", "inherit", "ipc"] });
-    const ended = once(child, "exit").then(() => {
-      throw new Error("Azurite ended before it was up");
-    });
-    const [{ connectionString }] = (await Promise.race([once(child, "message"), ended])) as [{ readonly connectionString: string }];
-    ended.catch(() => {});
-    return new Emulator(child, connectionString);
+    const child = new OwnChild(fork(SCRIPT, { execArgv: ["--max-old-space-size=8192"], stdio: ["ignore", "ignore", "inherit", "ipc"] }));
+    try {
+      const { connectionString } = (await child.firstMessage("Azurite", MAX_START_MS)) as { readonly connectionString: string };
+      return new Emulator(child, connectionString);
+    } catch (error) {
+      await child[Symbol.asyncDispose]();
+      throw error;
+    }
   }
 
   /** Processor time that Azurite has used so far, in milliseconds. */
@@ -54,16 +58,19 @@ export class Emulator implements AsyncDisposable {
     return this.#ask({ kind: "seed-blobs", container, prefix, from, count });
   }
 
+  /** In memory: nothing is lost with the process that is worth a good-bye. */
+  async stop(): Promise<void> {
+    await this.#child[Symbol.asyncDispose]();
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return;
-    const exited = once(this.#process, "exit");
-    this.#process.kill("SIGKILL");
-    await exited;
+    await this.stop();
   }
 
   async #ask(question: ToEmulator): Promise<number> {
-    const answered = once(this.#process, "message");
-    this.#process.send(question);
+    const { process } = this.#child;
+    const answered = once(process, "message");
+    process.send(question);
     const [{ value }] = (await answered) as [FromEmulator];
     return value;
   }

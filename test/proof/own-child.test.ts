@@ -4,8 +4,8 @@ import { once } from "node:events";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 import { expect, test, vi } from "vitest";
-import { startOwnAzurite } from "../end-to-end/own-azurite.ts";
-import { OwnChild } from "./children.ts";
+import { Emulator } from "../emulator/emulator.ts";
+import { OwnChild } from "../support/own-child.ts";
 import { Fleet } from "./fleet/fleet.ts";
 import { endlessLoad } from "./fleet/load.ts";
 
@@ -39,7 +39,7 @@ test("a fleet that is thrown away amid its load leaves no process, frozen ones n
   const before = await childrenOf(process.pid);
   let started: readonly number[] = [];
   const part = async (): Promise<never> => {
-    await using azurite = await startOwnAzurite();
+    await using azurite = await Emulator.start();
     await using fleet = await Fleet.start({
       connectionString: azurite.connectionString,
       load: await endlessLoad(1),

@@ -1,0 +1,118 @@
+/** F3, G6: a skipped dead letter is on record on its event blob before anything else, so whoever dies or writes late changes nothing of it. */
+import { describe, expect, test } from "vitest";
+import { OutboxError } from "../../src/core/errors.ts";
+import { PermanentError } from "../../src/core/retry.ts";
+import { decideOrder } from "../../src/operations/decide-many.ts";
+import type { Worker } from "../../src/worker/round-result.ts";
+import { settle } from "../support/manual-clock.ts";
+import { archived, BOB, contextOf, deadLetters, decideAbout, findings, live, oid, pendingStates } from "./operator-support.ts";
+import { key, Scene } from "./round-support.ts";
+
+/** E1 is refused for good; that becomes of the first call of `method` in `container`. */
+async function skipping(method: "create" | "delete", container: "dead" | "archive", fate: "dies" | "is down"): Promise<Scene> {
+  const scene = new Scene();
+  scene.onHandle = (entry) => {
+    if (entry === "audit E1") throw new PermanentError("refused");
+  };
+  await scene.commit("o-1", [1, 2]);
+  scene.storage.onCall = (call) => {
+    if (call.port !== "blobs" || call.method !== method || call.args[0] !== container) return undefined;
+    if (fate === "is down") throw new OutboxError("unavailable", "busy");
+    return new Promise<never>(() => undefined);
+  };
+  workerOf(scene)
+    .handle("o-1")
+    .catch(() => undefined);
+  await settle();
+  if (fate === "dies") scene.storage.breakLease(key("o-1"));
+  scene.storage.onCall = undefined;
+  return scene;
+}
+
+function workerOf(scene: Scene): Worker {
+  return scene.worker([scene.subscription("audit", { retry: { shortStarts: 1, onDead: "skip" } })]);
+}
+
+async function recover(scene: Scene): Promise<void> {
+  await scene.clock.advance(60_000);
+  await live(scene, workerOf(scene), 60_000);
+  await scene.until(workerOf(scene).handle("o-1"));
+}
+
+describe.each(["dies", "is down"] as const)("its worker or the archive %s before it is archived", (fate) => {
+  test("discarded before it is archived: refused until then, and it is not archived as handled", async () => {
+    const scene = await skipping("create", "archive", fate);
+    expect(scene.progress().streams["audit"]).toMatchObject({ sequence: 2 });
+    const [result] = await decideOrder(contextOf(scene), "discard", { orderId: oid("o-1") }, BOB);
+    expect(result).toMatchObject({ outcome: "skipped", message: expect.stringContaining("once it is archived") as string });
+    await recover(scene);
+    expect(scene.log).toEqual(["audit E1", "audit E2"]);
+    expect(archived(scene).map(({ outcome }) => outcome)).toEqual(["dead-lettered", "handled"]);
+    expect(await decideOrder(contextOf(scene), "discard", { orderId: oid("o-1") }, BOB)).toMatchObject([{ outcome: "dismissed" }]);
+    expect(deadLetters(scene)).toEqual([]);
+    expect(await findings(scene)).toEqual([]);
+  });
+
+  test("redriven out of order before it is archived: refused until then", async () => {
+    const scene = await skipping("create", "archive", fate);
+    const redrive = () => decideOrder(contextOf(scene), "redrive", { orderId: oid("o-1") }, BOB, { outOfOrder: true });
+    expect(await redrive()).toMatchObject([{ outcome: "skipped", message: expect.stringContaining("once it is archived") as string }]);
+    await recover(scene);
+    scene.onHandle = () => undefined;
+    expect(await redrive()).toMatchObject([{ outcome: "recorded" }]);
+    await scene.until(workerOf(scene).handle("o-1"));
+    expect(scene.log).toEqual(["audit E1", "audit E2", "audit E1"]);
+  });
+
+  test("its entry is gone by the time it is archived: it is archived as dead all the same", async () => {
+    const scene = await skipping("create", "archive", fate);
+    await scene.storage.blobs.delete("dead", [scene.storage.blobEntries("dead")[0]![0]]);
+    await recover(scene);
+    expect(archived(scene).map(({ outcome }) => outcome)).toEqual(["dead-lettered", "handled"]);
+  });
+});
+
+describe.each(["dies", "is down"] as const)("its worker or the index %s before its entry is there", (fate) => {
+  test("the next round goes on with it, and does not run it again", async () => {
+    const scene = await skipping("create", "dead", fate);
+    expect(pendingStates(scene)).toMatchObject([{ skipped: true }, { skipped: false }]);
+    expect(scene.progress().streams["audit"]).toMatchObject({ sequence: 0 });
+    for (const action of ["redrive", "discard"] as const) expect(await decideAbout(scene, action)).toMatchObject([{ outcome: "skipped" }]);
+    await recover(scene);
+    expect(scene.log).toEqual(["audit E1", "audit E2"]);
+    expect(deadLetters(scene)).toMatchObject([
+      { sequence: 1, policy: "skip", type: "step", reason: expect.stringContaining("refused") as string },
+    ]);
+    expect(archived(scene).map(({ outcome }) => outcome)).toEqual(["dead-lettered", "handled"]);
+    expect(await findings(scene)).toEqual([]);
+  });
+});
+
+test("an entry that is written late, when the next round has written it too: one entry, of an event that never ran again", async () => {
+  const scene = new Scene();
+  scene.onHandle = () => {
+    throw new PermanentError("refused");
+  };
+  await scene.commit("o-1", [1]);
+  let lands: (() => Promise<unknown>) | undefined;
+  const { blobs } = scene.storage;
+  const storage = {
+    ...scene.storage,
+    blobs: {
+      ...blobs,
+      create: async (...call: Parameters<typeof blobs.create>) => {
+        if (call[0] !== "dead" || lands !== undefined) return blobs.create(...call);
+        lands = () => blobs.create(...call);
+        throw new OutboxError("timeout", "no answer");
+      },
+    },
+  };
+  await scene.until(scene.worker([scene.subscription("audit", { retry: { shortStarts: 1, onDead: "skip" } })], { storage }).handle("o-1"));
+  scene.onHandle = () => undefined;
+  await recover(scene);
+  await expect(lands!()).rejects.toMatchObject({ code: "already-exists" });
+  expect(scene.log).toEqual(["audit E1"]);
+  expect(deadLetters(scene)).toHaveLength(1);
+  expect(archived(scene)).toMatchObject([{ outcome: "dead-lettered" }]);
+  expect(await findings(scene)).toEqual([]);
+});
