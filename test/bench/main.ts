@@ -79,6 +79,8 @@ function print(text: string): void {
   process.stdout.write(`${text}\n`);
 }
 
+// Whoever reads has enough.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => process.exit(error.code === "EPIPE" ? process.exitCode : EXIT.failed));
 try {
   await program.parseAsync();
 } catch (error) {

@@ -18,7 +18,7 @@ export interface Report {
 }
 
 export const NOT_MEASURED: readonly string[] = [
-  "A real Azure account: its latency, its limits (20,000 requests a second an account, 500 a second a blob, 2,000 a second a table partition and a queue), its throttling. Calls and dollars are exact there too; times are not.",
+  "A real Azure account: its latency, its limits (20,000 requests a second an account, 500 a second a blob, 2,000 a second a table partition and a queue), its throttling. Calls and dollars of events that come alone are the same there; a burst costs by how long it takes, too.",
   "The Functions host: cold starts, scaling, its own use of storage, computing time in dollars.",
   "Networks, TLS, sign-in with Entra ID (the emulator's key is signed with; a token costs less processor time a call), big payloads.",
   "Service Bus: its price is reckoned, its speed is not measured.",
@@ -63,7 +63,7 @@ export function renderReport(report: Report, detailed: boolean): string {
   const packages = Object.entries(versions.packages).map(([name, version]) => `${name} ${version}`);
   const sections = parts.map((part) => (isFailed(part) ? `### ${part.title}\n\nFailed: ${part.error}` : renderPart(part, detailed)));
   return [
-    `\`npm run bench\`, ${startedAt.slice(0, 10)}, ${Math.round(seconds)} s: Node ${versions.node}, ${packages.join(", ")}; ${versions.cores} cores (${versions.processor}). Times are those of one emulator on one machine: read the ratios. Calls and dollars are exact.`,
+    `\`npm run bench\`, ${startedAt.slice(0, 10)}, ${Math.round(seconds)} s: Node ${versions.node}, ${packages.join(", ")}; ${versions.cores} cores (${versions.processor}). Times are those of one emulator on one machine: read the ratios. Calls are counted, dollars reckoned from them.`,
     renderTable(goalsTable(figuresOf(report))),
     ...sections,
     `### Not measured\n\n${list(NOT_MEASURED)}`,

@@ -1,9 +1,5 @@
 /**
- * `npm run proof`: tries everything that could break a guarantee, for minutes to hours, and writes test/PROOF.md.
- *
- * `-- --only NAME[,NAME]`: these parts. `--seed S`: as in an earlier run; default: the time. `--minutes M`: of each part: a load lasts so long, the
- * others end by then with what they have. `--short`: seconds each. `--path P`: one violation again, as its replay command says. `--json`: one
- * document on stdout. Exit status 1: a guarantee is broken; 2: wrong use; 130 and 143: stopped by SIGINT and SIGTERM.
+ * `npm run proof`: tries everything that could break a guarantee, for minutes to hours, and writes test/PROOF.md. `-- --help` tells its options.
  *
  * Each part that has run writes its section, also alone by `--only`; `--short` and `--path` write nothing. A sound run of less than the full size
  * leaves a section of full size alone that tells of the same versions, unless `--write` is given.
@@ -12,6 +8,7 @@ import { execFileSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
+import { CommanderError } from "commander";
 import { stoppedStatus } from "../support/own-child.ts";
 import { optionsOf, type Options } from "./options.ts";
 import { PARTS, type Part } from "./parts.ts";
@@ -108,8 +105,8 @@ let options: Options;
 try {
   options = optionsOf(process.argv.slice(2));
 } catch (error) {
-  process.stderr.write(`${(error as Error).message}\n`);
-  process.exit(2);
+  if (!(error instanceof CommanderError)) throw error;
+  process.exit(error.exitCode === 0 ? 0 : 2);
 }
 const { parts, run, json } = options;
 process.stderr.write(`seed ${run.seed}\n`);

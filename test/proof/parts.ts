@@ -1,4 +1,5 @@
 /** The parts of the proof, in the order in which they run: the quick ones that find the most first. */
+import { proveDeployments } from "./deployments/prove.ts";
 import { proveFaults } from "./faults/prove.ts";
 import { proveFullSize } from "./full-size.ts";
 import { proveHostile } from "./hostile/prove.ts";
@@ -24,6 +25,12 @@ export const PARTS: readonly Part[] = [
     name: "schedules",
     about: "The real code on memory ports, its calls, answers, timers and accidents in any order.",
     prove: proveSchedules,
+    takesPath: true,
+  },
+  {
+    name: "deployments",
+    about: "Processes of two deployments, one without a subscription, with deaths, late writes, operators, replays and sweeps, at random.",
+    prove: proveDeployments,
     takesPath: true,
   },
   {

@@ -133,6 +133,18 @@ describe("F1: short retries", () => {
     ]);
   });
 
+  test("F4: a discard between two of them is carried out, and the handler does not run again", async () => {
+    const scene = new Scene();
+    failing(scene, 100);
+    await scene.commit("o-1", [1]);
+    const round = scene.worker([scene.subscription("audit", { retry })]).handle("o-1");
+    await scene.clock.advance(499);
+    await decideAbout(scene, "discard");
+    expect(await scene.until(round)).toMatchObject({ status: "done" });
+    expect(scene.log).toEqual(["audit E1"]);
+    expect(archived(scene)).toMatchObject([{ outcome: "discarded" }]);
+  });
+
   test("by default 33 starts in all, then E1 blocks", async () => {
     const scene = new Scene();
     failing(scene, 100);

@@ -225,7 +225,6 @@ async function idleMonth(connectionString: string): Promise<{ readonly table: Ta
 function monthTable({ idle, alone, burst }: Months): Table {
   return {
     title: "A month, beside Service Bus Standard with sessions",
-    detail: true,
     columns: ["million events a month", "here: alone", "here: bursts of 100", "Service Bus: alone", "Service Bus: bursts"],
     rows: MILLIONS.map((millions) => [
       String(millions),
@@ -253,7 +252,7 @@ function notes({ idle, alone, burst }: Months): readonly string[] {
     `${dollars(idle + each * millions)} here, ${dollars(serviceBusMonth(millions * MILLION * own))} there`;
   return [
     `**Service Bus Standard is cheaper from ${cheaperFrom(idle, alone, operations.alone)} events a month on if they come alone, from ${cheaperFrom(idle, burst, operations.burst)} in bursts of 100, and ever more so**: a million operations cost ${dollars(perMillionTo100Million)} there, a million blob writes ${dollars(write)} here. ${millions} million a month: ${month(alone, operations.alone)}; in bursts ${month(burst, operations.burst)}. Its base charge of ${dollars(baseAMonth)} includes ${includedOperations / MILLION} million operations; an event is reckoned as ${operations.alone} alone and ${operations.burst} in a burst (send, receive, complete; the session where it is accepted for one event). What it does not replace: an outbox in the order's own transaction and a relay that empties it, an archive, dead letters in place, replay.`,
-    `The deployed app costs ${dollars(idle)} a month when idle (timers, polled queues).`,
+    `The deployed app costs ${dollars(idle)} a month when idle (timers, polled queues); that is in the months above.`,
     `US dollars, LRS, hot tier, read on ${READ_ON} (sources: \`test/bench/prices.ts\`), per 10,000 calls: table $${price.table}, queue $${price.queue}, blob write and list $${price["blob write"]}, blob read and others $${price["blob read"]}, deletes free. A transaction is reckoned as one call; were each operation in it one, an event of a burst would add two: ${dollars(2 * price.table * 100)} a million.`,
     `Not in these figures: capacity, network, monitoring, what the Functions host itself stores, and computing: Functions Flex takes $${FUNCTIONS_FLEX.perMillionExecutions} per million executions and $${FUNCTIONS_FLEX.perGigabyteSecond} per GB-second beyond its free grant, with Service Bus as well.`,
   ];

@@ -66,7 +66,7 @@ export async function run({ connectionString }: Emulator, { tell }: PartContext)
       },
     ],
     notes: [
-      `Round trips are counted on memory ports; milliseconds are medians (${REPETITIONS} orders, ${BURST} events each) and have the emulator's own time in them.`,
+      `Round trips are counted on memory ports; milliseconds are medians (${REPETITIONS} orders, ${BURST} events each) and have the emulator's own time in them, which differs from one kind of call to another.`,
     ],
   };
 }

@@ -80,7 +80,7 @@ export async function run(emulator: Emulator, { tell }: PartContext): Promise<Pa
     figures,
     tables: [efficiencyTable(measured), operations],
     notes: [
-      'Efficiency: events/s ÷ (raw calls/s ÷ calls per event). Raw calls: the same operations in the same numbers through the storage room, by as many callers as the product had requests under way on average ("by peak": ever), in turns with the product. Producers and workers share one process, Azurite has another.',
+      'Efficiency: events/s ÷ (raw calls/s ÷ calls per event). Raw calls: the same operations in the same numbers through the storage room, by as many callers as the product had requests under way on average ("by peak": ever), in turns with the product. It is the median over the parts of a workload ("6 of 8 parts": then its time was over), each with raw calls of its own; the other columns are those of one part. Above 1: the raw calls had a slower moment. Producers and workers share one process, Azurite has another.',
       "A wake-up that is delivered while a round of its order runs adds calls without an event: calls per event move a little from run to run.",
     ],
   };

@@ -71,7 +71,7 @@ export async function run({ connectionString }: Emulator, { tell }: PartContext)
     ],
     tables: [{ title: "Beside the naive design", columns: ["what", "this package", "naive", "as fast"], rows }],
     notes: [
-      `Naive: a lease that is taken is asked for again after 0 to 400 ms, or the message given back to the queue for a second. It keeps none of G2 to G6. Medians, in turns, from the first commit until the last event is archived; "at once": from the start of ${WORKERS} workers with ${CONCURRENCY} rounds each.`,
+      `Naive: a lease that is taken is asked for again after 0 to 400 ms, or the message given back to the queue for a second. It keeps none of G2 to G6. Medians, in turns ("as fast": the median of the ratios of neighbours), from the first commit until the last event is archived; "at once": from the start of ${WORKERS} workers with ${CONCURRENCY} rounds each.`,
     ],
   };
 }

@@ -1,5 +1,5 @@
 /**
- * `node test/proof/faults/main.ts`: the proof by fault enumeration, alone. With `--call 17 --fault 503 [--burst] [--second 22:lost]` one run
+ * `npx node test/proof/faults/main.ts`: the proof by fault enumeration, alone. With `--call 17 --fault 503 [--burst] [--second 22:lost]` one run
  * of it, told call by call.
  */
 import { parseArgs } from "node:util";
@@ -29,8 +29,13 @@ const { values } = parseArgs({
 
 function faultOf(name: string | undefined): FaultName {
   const fault = [...FAULTS, ...DEATHS].find((each) => each === name);
-  if (fault === undefined) throw new Error(`unknown fault ${name}: one of ${[...FAULTS, ...DEATHS].join(", ")}`);
+  if (fault === undefined) refuse(`--fault ${name}: one of ${[...FAULTS, ...DEATHS].join(", ")} is needed`);
   return fault;
+}
+
+function refuse(text: string): never {
+  process.stderr.write(`${text}\n`);
+  process.exit(2);
 }
 
 function strikesOf(): readonly Strike[] {
@@ -66,9 +71,12 @@ if (values.call === undefined) {
   sound = report.violations.length === 0;
 } else {
   const worlds = values.world === "memory" ? memoryWorlds() : azuriteWorlds();
-  const outcome = await runOne(worlds, values.scenario as ScenarioName, strikesOf());
+  const strikes = strikesOf();
+  const outcome = await runOne(worlds, values.scenario as ScenarioName, strikes);
   tell(outcome);
   await worlds.close();
+  const far = strikes.find(({ call }) => call > outcome.trail.length);
+  if (far !== undefined) refuse(`call ${far.call} never came: this run has ${outcome.trail.length}`);
   sound = outcome.violations.length === 0;
 }
 clearInterval(alive);

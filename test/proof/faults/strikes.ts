@@ -109,7 +109,7 @@ export function replayCommand(world: string, scenario: string, strikes: readonly
   const [first, second] = strikes;
   const options = first === undefined ? "" : ` --call ${first.call} --fault ${first.fault}${first.burst === true ? " --burst" : ""}`;
   const more = second === undefined ? "" : ` --second ${second.call}:${second.fault}`;
-  return `node test/proof/faults/main.ts --world ${world} --scenario ${scenario}${options}${more}`;
+  return `npx node test/proof/faults/main.ts --world ${world} --scenario ${scenario}${options}${more}`;
 }
 
 export const never = (): Promise<never> => new Promise(() => undefined);

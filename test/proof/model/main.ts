@@ -1,4 +1,4 @@
-/** `node test/proof/model/main.ts [--small] [--without RULE] [--json]`: the model by itself. Exit code 1 if what should be shown is not. */
+/** `npx node test/proof/model/main.ts [--small] [--without RULE] [--json]`: the model by itself. Exit code 1 if what should be shown is not. */
 import { parseArgs } from "node:util";
 import { explore } from "./explore.ts";
 import { describeCounterExample, exploreModel } from "./explore-model.ts";

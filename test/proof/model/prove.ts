@@ -30,7 +30,7 @@ export async function proveModel({ progress, budgetMs, small }: ProveOptions): P
       ...needless.map(({ rule }) => ({
         rule: "model",
         text: `without ${rule} the model finds nothing wrong: it does not show what the rule is for`,
-        replay: `node test/proof/model/main.ts --without ${rule}`,
+        replay: `npx node test/proof/model/main.ts --without ${rule}`,
       })),
     ],
     complete: small !== true && scenarios.every(({ complete }) => complete),
