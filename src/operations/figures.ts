@@ -3,12 +3,14 @@ import { decodeDeadLetterSummary } from "../core/dead-letter.ts";
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
 import type { SubscriptionFigures } from "./metrics.ts";
-import { suspectEntries } from "./stale-letters.ts";
-import { listStreamHeads, type StreamHeads } from "./stream-heads.ts";
+import { suspectEntries, unlistedHeads } from "./stale-letters.ts";
+import { listStreamHeads, type StreamHead, type StreamHeads } from "./stream-heads.ts";
 
 export interface Figures extends StreamHeads {
   /** Names in the index of dead letters whose event may be finished. */
   readonly suspectEntries: readonly string[];
+  /** Heads that are dead and not in the index. */
+  readonly unlisted: readonly StreamHead[];
 }
 
 /**
@@ -18,22 +20,29 @@ export interface Figures extends StreamHeads {
  */
 export async function readFigures({ blobs }: Pick<Storage, "blobs">, nowMs: number, options: CallOptions): Promise<Figures> {
   const [pending, dead] = await Promise.all([listStreamHeads(blobs, nowMs, options), listDead(blobs, options)]);
-  return { ...pending, figures: withDead(pending.figures, dead.counts), suspectEntries: suspectEntries(dead.blocking, pending.heads) };
+  return {
+    ...pending,
+    figures: withDead(pending.figures, dead.counts),
+    suspectEntries: suspectEntries(dead.blocking, pending.heads),
+    unlisted: unlistedHeads(dead.names, pending.heads),
+  };
 }
 
 async function listDead(
   blobs: Storage["blobs"],
   options: CallOptions,
-): Promise<{ readonly counts: ReadonlyMap<string, number>; readonly blocking: readonly string[] }> {
+): Promise<{ readonly counts: ReadonlyMap<string, number>; readonly names: ReadonlySet<string>; readonly blocking: readonly string[] }> {
+  const names = new Set<string>();
   const counts = new Map<string, number>();
   const blocking: string[] = [];
   for await (const { name, metadata } of blobs.list("dead", "", options)) {
     const subscription = parseEventBlobName(name)?.subscription;
     if (subscription === undefined) continue;
+    names.add(name);
     counts.set(subscription, (counts.get(subscription) ?? 0) + 1);
     if (decodeDeadLetterSummary(metadata)?.policy === "block") blocking.push(name);
   }
-  return { counts, blocking };
+  return { counts, names, blocking };
 }
 
 function withDead(figures: readonly SubscriptionFigures[], dead: ReadonlyMap<string, number>): readonly SubscriptionFigures[] {

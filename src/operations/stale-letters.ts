@@ -1,6 +1,7 @@
 /**
- * Entries in the index of dead letters whose event is finished. A worker that gets no answer writes its entry again and goes on; a copy of the
- * first request may still land after the event was redriven and handled, when no worker looks at it any more (W11).
+ * Where the index of dead letters and the events do not agree, because a request landed late (W11). A worker that gets no answer writes its entry
+ * again and goes on; a copy of the first request may still land after the event was redriven and handled, when no worker looks at it any more:
+ * then the entry is stale. A late delete, of a redrive, takes the entry of an event that is dead again: then it is unlisted.
  */
 import type { CallOptions, Storage } from "../core/ports.ts";
 import { eventBlobName } from "../core/names.ts";
@@ -17,10 +18,25 @@ const ENDED: ReadonlySet<string | undefined> = new Set(["handled", "discarded"])
  * @param blocking names of the entries that say their event blocks its stream: skipped ones are all finished, and stay for people
  */
 export function suspectEntries(blocking: readonly string[], heads: readonly StreamHead[]): readonly string[] {
-  const blocked = new Set(
-    heads.flatMap(({ subscription, order, id, state }) => (state?.status === "blocked" ? [eventBlobName(subscription, order, id)] : [])),
-  );
+  const blocked = new Set(heads.filter(isBlocked).map(nameOf));
   return blocking.filter((name) => !blocked.has(name));
+}
+
+/**
+ * Heads that block their stream and are not on the list: usually none. The worker that has such an order writes the entry again.
+ *
+ * @param listed names of all entries
+ */
+export function unlistedHeads(listed: ReadonlySet<string>, heads: readonly StreamHead[]): readonly StreamHead[] {
+  return heads.filter((head) => isBlocked(head) && !listed.has(nameOf(head)));
+}
+
+function isBlocked({ state }: StreamHead): boolean {
+  return state?.status === "blocked";
+}
+
+function nameOf({ subscription, order, id }: StreamHead): string {
+  return eventBlobName(subscription, order, id);
 }
 
 /** Costs a read of the archive for each suspect. Needs no lease: nobody writes such an entry for an event that is archived. */

@@ -1,7 +1,8 @@
 /**
  * The sweep (design §7, G5): finds pending events that nobody handles, from their blobs alone, and wakes their orders. It trusts neither
  * wake-ups nor the length of their queue. It sends wake-ups, and takes the lease of an order with leftovers of a dead worker for 15 s, which
- * nobody releases (see `mark`); so any number of sweeps may overlap (C42). It also takes dead letters off the list whose events are finished.
+ * nobody releases (see `mark`); so any number of sweeps may overlap (C42). It also takes dead letters off the list whose events are finished, and
+ * wakes the orders of those that are not on it.
  *
  * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and two more for one with leftovers;
  * a read for each dead letter that may be stale.
@@ -145,9 +146,10 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       // First of all: the numbers matter most while waking fails.
       reporter.report(figures, new Set(pending.heads.map(({ order }) => order)).size);
       const pauseOf = pauseFinder(pauses);
+      const unlisted = new Set(pending.unlisted);
       const due = pending.heads.filter(
         (head) =>
-          isHeadDue(head, now) &&
+          (isHeadDue(head, now) || unlisted.has(head)) &&
           // A discard needs no handler.
           (known === undefined || known.has(head.subscription) || head.state?.decision?.action === "discard") &&
           // A decision is carried out although the stream is paused (F4).

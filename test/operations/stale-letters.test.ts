@@ -1,6 +1,9 @@
 /** W11: an entry in the index of dead letters that lands late does not outlive its event; no other goes by itself (G6). */
 import { expect, test } from "vitest";
+import { PermanentError } from "../../src/core/retry.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
+import { deadLetters, findings, live } from "../worker/operator-support.ts";
+import { Scene as RoundScene } from "../worker/round-support.ts";
 import { Scene } from "./support.ts";
 
 interface Case {
@@ -45,4 +48,25 @@ test("§8: what is dead, or was skipped, costs no call of its own", async () => 
   storage.forgetCalls();
   await createSweeper({ storage, clock }).sweep();
   expect(storage.calls.filter(({ port, method }) => port === "blobs" && method === "read")).toEqual([]);
+});
+
+test("a dead letter whose entry a late delete took is listed again: its order is woken, once, and the worker writes it", async () => {
+  const scene = new RoundScene();
+  scene.onHandle = () => {
+    throw new PermanentError("refused");
+  };
+  await scene.commit("o-1", [1]);
+  await scene.until(scene.worker().handle("o-1"));
+  const before = deadLetters(scene);
+  await scene.storage.blobs.delete("dead", [scene.storage.blobEntries("dead")[0]![0]]);
+  const sweeper = createSweeper({ storage: scene.storage, clock: scene.clock });
+  expect(await sweeper.sweep()).toMatchObject({ woken: 1, marked: 0 });
+  expect(await sweeper.sweep()).toMatchObject({ woken: 0, wokenBefore: 1 });
+  await live(scene, scene.worker(), 1_000);
+  expect(scene.log).toEqual(["audit E1"]);
+  expect(deadLetters(scene)).toMatchObject(
+    before.map(({ reason, sequence }) => ({ sequence, reason: expect.stringContaining(reason) as string })),
+  );
+  expect(await findings(scene)).toEqual([]);
+  expect(await sweeper.sweep()).toMatchObject({ woken: 0, wokenBefore: 0 });
 });

@@ -60,6 +60,7 @@ describe("§7: what it tells and what it costs", () => {
     await putPending(storage, "o-2");
     await putPending(storage, "parked", { state: { status: "parked", nextAttemptMs: clock.now() + MINUTE_MS } });
     await putPending(storage, "blocked", { state: { status: "blocked" } });
+    storage.putBlob("dead", blobName("blocked"), new Uint8Array());
     storage.forgetCalls();
     await sweeper.sweep();
     expect(storage.callCounts()).toEqual({ "blobs.list": 2, "orders.listEntities": 1, "leases.read": 2, "wakeUps.send": 2 });

@@ -65,6 +65,7 @@ describe("whom the sweep wakes", () => {
   it("F3, F4: no blocked head, until a decision is recorded on it", async () => {
     const { storage, sweeper } = sweepScene();
     await putPending(storage, "waits", { state: { status: "blocked" } });
+    storage.putBlob("dead", blobName("waits"), new Uint8Array());
     await putPending(storage, "decided", { state: { status: "blocked", decision: DECISION } });
     await sweeper.sweep();
     expect(wakeUps(storage)).toEqual([["decided", 0]]);
@@ -81,6 +82,7 @@ describe("whom the sweep wakes", () => {
     await putPending(storage, "parked", { number: 1, state: { status: "parked", nextAttemptMs: clock.now() + MINUTE_MS } });
     await putPending(storage, "parked", { number: 2 });
     await putPending(storage, "blocked", { number: 1, state: { status: "blocked" } });
+    storage.putBlob("dead", blobName("blocked"), new Uint8Array());
     await putPending(storage, "blocked", { number: 2 });
     expect(await sweeper.sweep()).toMatchObject({ woken: 0 });
   });
