@@ -11,7 +11,8 @@ import type { OrderStream } from "./order-stream.ts";
 import { readOutbox, relayFound, topSequence } from "./relay-step.ts";
 import type { HeadContext } from "./round-options.ts";
 import type { RoundState } from "./round-state.ts";
-import { recordGuess, runHead } from "./run-head.ts";
+import { runHead } from "./run-head.ts";
+import { StartCount } from "./start-count.ts";
 
 /**
  * An event that has waited in memory for longer than this is asked for before it starts: an operator's wake-up may have gone to another
@@ -69,7 +70,7 @@ export class Drain {
     const { failure, input, streams } = this.#round;
     if (failure !== undefined || input.lease.lost.aborted) return;
     for (const { subscription, queue } of streams) {
-      if (queue[0] !== undefined) await recordGuess(this.#headContext, subscription, queue[0]);
+      if (queue[0] !== undefined) await new StartCount(this.#headContext, subscription).recordGuess(queue[0]);
     }
   }
 

@@ -1,6 +1,6 @@
 /**
  * One holding of an order's lease (design §5): backlog, relay, drain, archive. Nothing runs before the backlog is listed and the entities
- * seen are gone: W3 here, W1 in relay-step.ts. Then W2, W9 and G2 in drain.ts, W4 in run-head.ts.
+ * seen are gone: W3 here, W1 in relay-step.ts. Then W2, W9 and G2 in drain.ts, W4 in start-count.ts.
  *
  * Who writes what: RoundState has the order's place and why it stands, OrderStream one stream's queue and why it stands; each is changed by
  * its own methods alone, which name their callers. The ProgressWriter alone writes the lease blob; the Archiver alone writes the archive (but

@@ -5,11 +5,10 @@
  * F3, F4  Dead letters and decisions about them: dead-head.ts.
  * F5  A paused stream starts nothing; a handler can say that its subscription is to be paused. F8 An open breaker parks without an attempt.
  * G4  Where all slots of the subscription are taken, it stands without an attempt.
- * W4  A suspect's start is counted before it runs; a start that ended with the process is a failure like any other.
+ * W4  A suspect's start is counted before it runs; a start that ended with the process is a failure like any other: start-count.ts.
  */
 import { isPaused, type Pause } from "../core/controls.ts";
 import { describeError, describeStack, isOutboxError } from "../core/errors.ts";
-import { eventBlobName } from "../core/names.ts";
 import { appendFailure, isDue, isHandlerMissing } from "../core/pending-event.ts";
 import { decideRetry, goneReason, type RetryPolicy } from "../core/retry.ts";
 import type { QueuedEvent } from "../core/stream.ts";
@@ -22,6 +21,7 @@ import { openEvent, readEvent } from "./open-event.ts";
 import { parkHead, standParked } from "./park-head.ts";
 import type { HeadContext } from "./round-options.ts";
 import { saveState } from "./save-state.ts";
+import { StartCount } from "./start-count.ts";
 
 /** @throws `lease-lost`, or what storage throws */
 export async function runHead(context: HeadContext, subscription: Subscription, head: QueuedEvent): Promise<HeadEnd> {
@@ -35,11 +35,13 @@ class HeadRun {
   readonly #context: HeadContext;
   readonly #subscription: Subscription;
   readonly #dead: DeadHead;
+  readonly #starts: StartCount;
 
   constructor(context: HeadContext, subscription: Subscription) {
     this.#context = context;
     this.#subscription = subscription;
     this.#dead = new DeadHead(context, subscription);
+    this.#starts = new StartCount(context, subscription);
   }
 
   async step(queued: QueuedEvent): Promise<HeadStep> {
@@ -114,17 +116,15 @@ class HeadRun {
     if (hindered !== undefined) return hindered;
     const policy = policyOf(this.#subscription, event.type);
     let head = queued;
-    let taken: Pick<QueuedEvent, "crashes" | "history"> = { crashes: queued.crashes, history: queued.history };
+    let before: Pick<QueuedEvent, "crashes" | "history"> = queued;
     if (queued.suspect) {
-      const counted = await this.#countSuspect(queued, policy, event.type);
-      if (counted.kind !== "again") return counted;
-      head = counted.queued;
-      // Changed by an operator meanwhile: theirs stands.
-      if (head.suspect) return counted;
-      // Not started after all, its start is taken back. A guess of this judgement stays, but nothing dies of it.
-      taken = { crashes: Math.min(head.crashes, policy.maxCrashes) - 1, history: queued.history };
-      if ((await this.#hindrance(head)) !== undefined) return this.#uncountSuspect(head, taken);
-      this.#noteIfLost(head, taken.crashes);
+      const start = await this.#starts.count(queued, policy);
+      if (start.kind === "changed") return { kind: "again", queued: start.queued };
+      if (start.kind === "killer") return this.#dead.die(start.queued, killerReason(start.queued), event.type, policy);
+      head = start.queued;
+      before = start.before;
+      if ((await this.#hindrance(head)) !== undefined) return { kind: "again", queued: await this.#starts.takeBack(head, before) };
+      this.#starts.endedIfLost(head, before.crashes);
     }
     const attempt = queued.suspect ? head.attempts : head.attempts + 1;
     this.#context.lease.assertHeld();
@@ -152,18 +152,14 @@ class HeadRun {
       failure = error;
     }
     // W4: it did not end with its process, whether that can be written down or not.
-    if (ran === "open") this.#noteEnded(head, taken.crashes);
-    else if (head.crashes > 0) this.#noteEnded(head, 0);
-    else this.#noteIfLost(head, 0);
+    if (ran === "open") this.#starts.ended(head, before.crashes);
+    else if (head.crashes > 0) this.#starts.ended(head, 0);
+    else this.#starts.endedIfLost(head, 0);
     // F8: not started after all, so a suspect's start is taken back.
     if (ran === "open") {
-      return parkHead(
-        this.#context,
-        this.#subscription.name,
-        { ...head, attempts: attempt - 1, ...taken },
-        breakers.waitMs,
-        "its circuit breaker is open",
-      );
+      const { crashes, history } = before;
+      const notStarted = { ...head, attempts: attempt - 1, crashes, history };
+      return parkHead(this.#context, this.#subscription.name, notStarted, breakers.waitMs, "its circuit breaker is open");
     }
     if (ran !== undefined) {
       ended("handled");
@@ -210,47 +206,6 @@ class HeadRun {
     return saved ? paused(next, pause) : { kind: "again", queued: next };
   }
 
-  /**
-   * W4. A process may have died in this very handler: then that start is a failure, and too many of them are the end. The count stands until a
-   * start is known to have ended otherwise, however many rounds lie in between that started nothing: they can't know more than the blob.
-   */
-  async #countSuspect(queued: QueuedEvent, policy: RetryPolicy, type: string): Promise<HeadStep> {
-    const known = this.#context.endedStarts.crashesOf(this.#name(queued), queued.etag);
-    const mayHaveRun = known === undefined && queued.mayHaveRun === true && queued.status === "pending";
-    // A suspect's start was counted before it happened, any other was not.
-    const uncounted = mayHaveRun && queued.crashes === 0 ? 1 : 0;
-    const crashes = (known ?? queued.crashes) + uncounted;
-    const attempts = queued.attempts + uncounted;
-    const history = crashes > 0 ? withCrash(queued.history, this.#now()) : queued.history;
-    // A start that was not written down is a guess: the lease may have run out for other reasons. Nothing dies of a guess.
-    if (crashes >= policy.maxCrashes && uncounted === 0) {
-      return this.#dead.die(
-        { ...queued, attempts, crashes, history },
-        `the worker stopped ${crashes} times while it was handled`,
-        type,
-        policy,
-      );
-    }
-    const { saved, queued: next } = await this.#save(queued, {
-      attempts: attempts + 1,
-      crashes: crashes + 1,
-      history,
-      status: "pending",
-      nextAttemptMs: 0,
-      waitMs: 0,
-    });
-    if (!saved) return { kind: "again", queued: next };
-    const { mayHaveRun: _judged, ...counted } = next;
-    return { kind: "again", queued: { ...counted, suspect: false } };
-  }
-
-  /** It must not pass for one that a process died in. Then it is judged again. */
-  async #uncountSuspect(counted: QueuedEvent, taken: Pick<QueuedEvent, "crashes" | "history">): Promise<HeadStep> {
-    this.#noteEnded(counted, taken.crashes);
-    const { queued } = await this.#save(counted, { attempts: counted.attempts - 1, ...taken });
-    return { kind: "again", queued: { ...queued, suspect: true } };
-  }
-
   async #failed(queued: QueuedEvent, error: unknown, event: HandledEvent<AnyWorkflow>, policy: RetryPolicy): Promise<HeadStep> {
     const { clock, random, lease, stop, slots, orderId } = this.#context;
     const lastError = describeError(error);
@@ -271,7 +226,7 @@ class HeadRun {
     if (saved) {
       await slots.leave(this.#subscription.name, orderId);
       await clock.sleep(decision.delayMs, AbortSignal.any([lease.lost, stop])).catch(() => undefined);
-      this.#noteIfLost(next, 0);
+      this.#starts.endedIfLost(next, 0);
       lease.assertHeld();
     }
     // W4: the blob is older than the start to come, so that is counted like a suspect's. What this round saw begin would else be known to it alone.
@@ -280,19 +235,6 @@ class HeadRun {
 
   #save(queued: QueuedEvent, change: Parameters<typeof saveState>[3]): ReturnType<typeof saveState> {
     return saveState(this.#context, this.#subscription.name, queued, change);
-  }
-
-  /** It can't be written down any more that the last start has not ended with its process. */
-  #noteIfLost(queued: QueuedEvent, crashes: number): void {
-    if (this.#context.lease.lost.aborted) this.#noteEnded(queued, crashes);
-  }
-
-  #noteEnded(queued: QueuedEvent, crashes: number): void {
-    this.#context.endedStarts.add(this.#name(queued), queued.etag, crashes);
-  }
-
-  #name({ id }: QueuedEvent): string {
-    return eventBlobName(this.#subscription.name, this.#context.order, id);
   }
 
   #log(queued: QueuedEvent, attempt: number, error: unknown): void {
@@ -312,22 +254,8 @@ class HeadRun {
   }
 }
 
-/**
- * W4. By the end of a round in which a head did not start that a process may have died in: the next one can't know of that, so the guess is
- * written down. Nothing dies of it.
- */
-export async function recordGuess(context: HeadContext, subscription: Subscription, head: QueuedEvent): Promise<void> {
-  const { name, retry, retryByType } = subscription;
-  if (head.mayHaveRun !== true || head.status !== "pending" || head.crashes > 0) return;
-  if (context.endedStarts.crashesOf(eventBlobName(name, context.order, head.id), head.etag) !== undefined) return;
-  // Its type is not known here: where one crash is too many, a guess might be one.
-  if ([retry, ...Object.values(retryByType)].some(({ maxCrashes }) => maxCrashes === 1)) return;
-  const history = withCrash(head.history, new Date(context.clock.now()).toISOString());
-  await saveState(context, name, head, { attempts: head.attempts + 1, crashes: 1, history });
-}
-
-function withCrash(history: QueuedEvent["history"], at: string): QueuedEvent["history"] {
-  return appendFailure(history, { at, starts: 1, error: "the worker stopped while it was handled" });
+function killerReason({ crashes }: QueuedEvent): string {
+  return `the worker stopped ${crashes} times while it was handled`;
 }
 
 function paused(queued: QueuedEvent, { actor, reason }: Pause): HeadEnd {
