@@ -42,8 +42,12 @@ export interface PendingState {
   readonly nextAttemptMs: number;
   /** How long the wait of a parked event was meant to be; 0 otherwise. */
   readonly waitMs: number;
-  /** A dead letter that its stream goes on without: it never runs again, and ends as `dead-lettered` whoever brings it to its end (F3). */
-  readonly skipped: boolean;
+  /**
+   * How it ends, on record before the progress passes it: it never runs again, and this becomes of it whoever brings it to its end (F3, G6).
+   * `dead-lettered`: its stream goes on without it. `unwanted`: its subscription, asked again, did not want it. Undefined for what may run, and
+   * for what was handled or discarded.
+   */
+  readonly ending?: "dead-lettered" | "unwanted";
   /** The subscription's predicate threw when the event was relayed: it is asked again before the handler runs. */
   readonly undecided: boolean;
   /** What went wrong last. Cut to what the metadata has room for. */
@@ -55,7 +59,7 @@ export interface PendingState {
 
 export function freshState(sequence: number, previous: number, undecided: boolean = false): PendingState {
   const counts = { attempts: 0, crashes: 0, nextAttemptMs: 0, waitMs: 0 };
-  return { sequence, previous, undecided, ...counts, status: "pending", skipped: false, history: [] };
+  return { sequence, previous, undecided, ...counts, status: "pending", history: [] };
 }
 
 /** How much clocks may differ. */
@@ -98,7 +102,7 @@ export function encodePendingState(state: PendingState): Record<string, string> 
     previous: String(state.previous),
     attempts: String(state.attempts),
     ...(state.undecided ? { undecided: "1" } : {}),
-    ...(state.skipped ? { skipped: "1" } : {}),
+    ...(state.ending === undefined ? {} : { ending: state.ending }),
     ...(state.crashes === 0 ? {} : { crashes: String(state.crashes) }),
     ...(state.status === "pending" ? {} : { status: state.status }),
     ...(state.nextAttemptMs === 0 ? {} : { nextattempt: String(state.nextAttemptMs) }),
@@ -126,18 +130,18 @@ export function decodePendingState(metadata: Readonly<Record<string, string>>): 
   const sequence = decodeWhole(metadata["sequence"]);
   const previous = decodeWhole(metadata["previous"]);
   if (sequence === undefined || sequence < 1 || previous === undefined || previous >= sequence) return undefined;
-  const { status, lasterror: lastError } = metadata;
+  const { status, ending, lasterror: lastError } = metadata;
   const decision = decodeDecision(metadata);
   return {
     sequence,
     previous,
     attempts: decodeWhole(metadata["attempts"]) ?? 0,
     undecided: metadata["undecided"] !== undefined,
-    skipped: metadata["skipped"] !== undefined,
     crashes: decodeWhole(metadata["crashes"]) ?? 0,
     status: status === "parked" || status === "blocked" ? status : "pending",
     nextAttemptMs: decodeWhole(metadata["nextattempt"]) ?? 0,
     waitMs: decodeWhole(metadata["waitms"]) ?? 0,
+    ...(ending === "dead-lettered" || ending === "unwanted" ? { ending } : {}),
     ...(lastError === undefined ? {} : { lastError: decodeMetadataText(lastError) }),
     history: decodeHistory(metadata["history"]),
     ...(decision === undefined ? {} : { decision }),

@@ -263,6 +263,8 @@ export interface Blobs {
   list(container: Container, prefix: string, options?: ListOptions): AsyncIterable<ListedBlob>;
   /** Throws `precondition-failed` or `not-found`; `bug` for an event in a bundle. */
   writeMetadata(container: Container, name: string, metadata: Metadata, etag: Etag, options?: CallOptions): Promise<Etag>;
+  /** Deletes a blob if it is still this one. One that is gone or another by now is fine: so is a copy of the request that lands late. */
+  deleteUnchanged(container: Container, name: string, etag: Etag, options?: CallOptions): Promise<void>;
   /** Deletes blobs, in as few requests as there can be. Those already gone are fine. */
   delete(container: Container, names: readonly string[], options?: CallOptions): Promise<void>;
 }

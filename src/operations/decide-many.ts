@@ -91,7 +91,9 @@ export async function decideOrder(
     const isMeant = action === "redrive" ? status !== "pending" : status !== "pending" && status !== "parked";
     if (id === undefined && !isMeant && !listed.has(`${name}/${event.id}`)) continue;
     const target: DecisionTarget = { subscription: name, orderId, id: event.id };
-    turns.push({ target, decideIt: () => decide(context, target, action, operator, options) });
+    // On the list or not, work that was redriven since may still succeed.
+    const onlyDead = action === "discard" && id === undefined;
+    turns.push({ target, decideIt: () => decide(context, target, action, operator, { ...options, onlyDead }) });
   }
   const pending = new Set(streams.flatMap(({ subscription: name, events }) => events.map((event) => `${name}/${event.id}`)));
   const passed = letters.filter((letter) => !pending.has(`${letter.subscription}/${letter.id}`));
@@ -258,7 +260,7 @@ async function decideLetter(
   const last = isThere ? (await progressOf(context, subscription, letter.order)).id : undefined;
   const isGhost = isThere && last !== undefined && id <= last;
   if (isThere && !isGhost) {
-    const result = await decide(context, target, action, operator, options);
+    const result = await decide(context, target, action, operator, { ...options, onlyDead: action === "discard" });
     return result.outcome === "finished" && action === "discard" ? dismiss(context, letter, operator, options) : result;
   }
   // What is decided of a skipped event is written on the archived one: it has to be there.

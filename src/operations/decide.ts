@@ -61,6 +61,11 @@ interface Open {
 export const SKIPPING =
   "it is a dead letter that its stream is about to pass; once it is archived, it can be redriven out of order or taken off the list";
 
+interface DecideRules {
+  readonly anyPlace?: boolean;
+  readonly onlyDead?: boolean;
+}
+
 /** Bounds the race with a worker that keeps writing the same blob, and a service that does not answer. */
 const MAX_TRIES = 5;
 
@@ -69,7 +74,8 @@ const MAX_TRIES = 5;
  * starts within 5 s of its relay before a wake-up reaches its worker, may still end as handled. Sends no wake-up.
  * What its stream has passed is `finished`, although its blob may be there for another second, and for longer if its worker died.
  *
- * @param options `anyPlace`: a discard may be recorded behind the head too; it is carried out when the event's turn comes
+ * @param options `anyPlace`: a discard may be recorded behind the head too; it is carried out when the event's turn comes. `onlyDead`: only if it is
+ *   blocked, however it came to be meant: somebody may have redriven it since
  * @throws `conflict` if the blob kept changing; what storage throws
  */
 export async function decide(
@@ -77,18 +83,17 @@ export async function decide(
   target: DecisionTarget,
   action: DecisionAction,
   operator: Operator,
-  options: { readonly dryRun?: boolean; readonly anyPlace?: boolean } = {},
+  options: DecideRules & { readonly dryRun?: boolean } = {},
 ): Promise<DecisionResult> {
   assertOperator(operator);
-  const { anyPlace = false } = options;
-  const found = await inspect(context, target, action, anyPlace);
+  const found = await inspect(context, target, action, options);
   if ("outcome" in found) return found;
   const decision: Decision = { action, actor: operator.actor, reason: operator.reason, at: nowIso(context) };
   if (options.dryRun === true) return { ...target, outcome: "would-record", message: `would be recorded: ${action}`, decision };
   const { sequence } = found.state;
   const { subscription, orderId, id } = target;
   return audited(context, { ...operator, action, target: { subscription, orderId, eventId: id, sequence } }, () =>
-    record(context, target, decision, found, anyPlace),
+    record(context, target, decision, found, options),
   );
 }
 
@@ -97,7 +102,7 @@ async function record(
   target: DecisionTarget,
   decision: Decision,
   first: Open,
-  anyPlace: boolean,
+  rules: DecideRules,
 ): Promise<DecisionResult> {
   const name = blobName(target);
   let found: Open | DecisionResult = first;
@@ -115,7 +120,7 @@ async function record(
       if (!isOutboxError(error, "precondition-failed", "not-found", "timeout", "unavailable")) throw error;
       cause = error;
     }
-    found = await inspect(context, target, decision.action, anyPlace);
+    found = await inspect(context, target, decision.action, rules);
   }
   throw new OutboxError("conflict", `events/${name} kept changing, nothing was decided. Repeat the command.`, { cause });
 }
@@ -140,7 +145,7 @@ async function inspect(
   context: OperationsContext,
   target: DecisionTarget,
   action: DecisionAction,
-  anyPlace: boolean,
+  { anyPlace = false, onlyDead = false }: DecideRules,
 ): Promise<Open | DecisionResult> {
   const name = blobName(target);
   const blob = await context.storage.blobs.read("events", name);
@@ -153,7 +158,11 @@ async function inspect(
   if (decision !== undefined) return { ...target, outcome: "already-decided", message: decidedText(decision), decision };
   if (await hasPassed(context, target, state.sequence))
     return passed(target, (await context.storage.blobs.read("archive", name))?.metadata);
-  if (state.skipped) return { ...target, outcome: "skipped", message: SKIPPING };
+  if (state.ending !== undefined) return { ...target, outcome: "skipped", message: SKIPPING };
+  if (onlyDead && state.status !== "blocked") {
+    const message = "it is no dead letter any more: it was redriven, and runs, waits for its next attempt, or is about to";
+    return { ...target, outcome: "not-waiting", message };
+  }
   if (state.status === "pending") {
     if (action === "redrive") {
       return { ...target, outcome: "not-waiting", message: "it waits for nothing: it was redriven already, runs, or is about to" };

@@ -14,6 +14,8 @@ export interface ArchivedEvent {
   readonly id: EventId;
   readonly sequence: number;
   readonly previous: number;
+  /** Sequence of an event before it that the stream did not have when it was discarded. */
+  readonly missing?: number;
   readonly attempts: number;
   readonly outcome: Outcome;
   /** ISO 8601. */
@@ -63,6 +65,7 @@ function archivedEvent(id: EventId, metadata: Readonly<Record<string, string>>):
   const sequence = decodeWhole(metadata["sequence"]);
   if (sequence === undefined || sequence < 1) return undefined;
   const { outcome, finishedat, decision, decidedby, decisionreason } = metadata;
+  const missing = decodeWhole(metadata["missing"]);
   return {
     id,
     sequence,
@@ -70,6 +73,7 @@ function archivedEvent(id: EventId, metadata: Readonly<Record<string, string>>):
     attempts: decodeWhole(metadata["attempts"]) ?? 0,
     outcome: OUTCOMES.find((each) => each === outcome) ?? "handled",
     finishedAt: finishedat,
+    ...(missing === undefined ? {} : { missing }),
     ...(decidedby === undefined
       ? {}
       : { decided: decision === "redrive" ? ("redrive" as const) : ("discard" as const), decidedBy: decodeMetadataText(decidedby) }),

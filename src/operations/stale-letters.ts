@@ -3,8 +3,9 @@
  * again and goes on; a copy of the first request may still land after the event was redriven and handled, when no worker looks at it any more:
  * then the entry is stale. A late delete, of a redrive, takes the entry of an event that is dead again: then it is unlisted.
  */
-import type { CallOptions, Storage } from "../core/ports.ts";
 import { eventBlobName } from "../core/names.ts";
+import { decodePendingState } from "../core/pending-event.ts";
+import type { CallOptions, Metadata, Storage } from "../core/ports.ts";
 import { inLanes } from "./lanes.ts";
 import type { StreamHead } from "./stream-heads.ts";
 
@@ -39,16 +40,28 @@ function nameOf({ subscription, order, id }: StreamHead): string {
   return eventBlobName(subscription, order, id);
 }
 
-/** Costs a read of the archive for each suspect. Needs no lease: nobody writes such an entry for an event that is archived. */
+/**
+ * Costs up to four calls for each suspect. Needs no lease: nobody writes such an entry for an event that is archived; and one that waits is
+ * blocked before it has an entry, so should it die right now, that is another entry, or one that the next sweep misses.
+ */
 export async function dropStaleEntries(
   { blobs }: Pick<Storage, "blobs">,
   suspects: readonly string[],
   options: CallOptions,
 ): Promise<readonly string[]> {
-  const stale = await inLanes(suspects, LANES, async (name) =>
-    ENDED.has((await blobs.read("archive", name, options))?.metadata["outcome"]) ? [name] : [],
-  );
-  const names = stale.flat();
-  if (names.length > 0) await blobs.delete("dead", names, options);
-  return names;
+  const stale = await inLanes(suspects, LANES, async (name) => {
+    const entry = await blobs.read("dead", name, options);
+    const event = await blobs.read("events", name, options);
+    const isStale =
+      event === undefined ? ENDED.has((await blobs.read("archive", name, options))?.metadata["outcome"]) : isAlive(event.metadata);
+    if (entry === undefined || !isStale) return [];
+    await blobs.deleteUnchanged("dead", name, entry.etag, options);
+    return [name];
+  });
+  return stale.flat();
+}
+
+function isAlive(metadata: Metadata): boolean {
+  const state = decodePendingState(metadata);
+  return state !== undefined && state.status !== "blocked";
 }

@@ -5,7 +5,7 @@
  * wakes the orders of those that are not on it.
  *
  * Cost: one listing each of `events/` and `dead/`, one query for pauses, two calls an order that is woken, and two more for one with leftovers;
- * a read for each dead letter that may be stale.
+ * a few reads for each dead letter that may be stale.
  * Orders without pending events cost nothing, however many there are.
  */
 import { randomUUID } from "node:crypto";
@@ -150,10 +150,9 @@ export function createSweeper(options: SweeperOptions): Sweeper {
       const due = pending.heads.filter(
         (head) =>
           (isHeadDue(head, now) || unlisted.has(head)) &&
-          // A discard needs no handler.
-          (known === undefined || known.has(head.subscription) || head.state?.decision?.action === "discard") &&
+          (known === undefined || known.has(head.subscription) || needsNoHandler(head)) &&
           // A decision is carried out although the stream is paused (F4).
-          (head.state?.decision !== undefined || pauseOf(head.subscription, head.orderId) === undefined),
+          (head.state?.decision !== undefined || needsNoHandler(head) || pauseOf(head.subscription, head.orderId) === undefined),
       );
 
       const failures: unknown[] = [];
@@ -194,6 +193,11 @@ export function createSweeper(options: SweeperOptions): Sweeper {
 function isHeadDue({ state }: StreamHead, now: number): boolean {
   if (state === undefined || state.decision !== undefined || state.status === "pending") return true;
   return isDue(state, now);
+}
+
+/** Discarded, or at an end that its blob tells already. */
+function needsNoHandler({ state }: StreamHead): boolean {
+  return state?.decision?.action === "discard" || state?.ending !== undefined;
 }
 
 /** Is a head a ghost (W2), or does it contradict the progress (W12)? A round that lists nothing would not see it, or take it for finished. */

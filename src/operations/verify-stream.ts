@@ -172,6 +172,10 @@ export class StreamCheck {
       if (previous > last) this.#add("gap", "damage", previous, `event ${previous} is finished and not in the archive`);
       last = sequence;
     }
+    for (const { sequence, missing } of this.#own.archived) {
+      if (missing === undefined || this.#own.archived.some((event) => event.sequence === missing)) continue;
+      this.#add("gap", "notice", missing, `event ${missing} was missing when event ${sequence} was discarded`);
+    }
     if (last < finishedTo) this.#add("gap", "damage", finishedTo, `event ${finishedTo} is finished and not in the archive`);
   }
 
@@ -196,6 +200,11 @@ export class StreamCheck {
       }
       if (policy === "skip" && !skipped.has(id) && !this.#mended(id, sequence)) {
         this.#add("dead-index", "damage", sequence, `event ${id} is listed as skipped and is not in the archive as dead-lettered`);
+      }
+    }
+    for (const { id, sequence, outcome, decided } of archived) {
+      if (outcome === "dead-lettered" && decided === undefined && !dead.has(id)) {
+        this.#add("dead-index", "damage", sequence, `event ${id} is archived as dead-lettered, and neither listed nor decided about`);
       }
     }
     for (const { id, state } of this.#readable) {

@@ -101,6 +101,14 @@ export class AzureBlobs implements Blobs {
     return toEtag(written.etag, what);
   }
 
+  async deleteUnchanged(container: Container, name: string, etag: Etag, options?: CallOptions): Promise<void> {
+    try {
+      await this.#deleteOne(container, name, options, etag);
+    } catch (error) {
+      if (!isOutboxError(error, "precondition-failed")) throw error;
+    }
+  }
+
   async delete(container: Container, names: readonly string[], options?: CallOptions): Promise<void> {
     const distinct = [...new Set(names)];
     for (let start = 0; start < distinct.length; start += MAX_BATCH) {
@@ -127,11 +135,11 @@ export class AzureBlobs implements Blobs {
     });
   }
 
-  async #deleteOne(container: Container, name: string, options: CallOptions | undefined): Promise<void> {
+  async #deleteOne(container: Container, name: string, options: CallOptions | undefined, etag?: Etag): Promise<void> {
     const client = this.#container(container).getBlobClient(name);
     try {
       await callStorage({ what: `delete blob ${container}/${name}`, timeoutMs: this.#timeoutMs, options }, (abortSignal) =>
-        client.delete({ abortSignal }),
+        client.delete({ abortSignal, ...(etag === undefined ? {} : { conditions: { ifMatch: etag } }) }),
       );
     } catch (error) {
       if (!isOutboxError(error, "not-found") || error.details.serviceCode === "ContainerNotFound") throw error;

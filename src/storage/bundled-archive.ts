@@ -31,6 +31,10 @@ export function withBundles(blobs: Blobs, now: () => number = () => performance.
       if (container === "archive") archive.forget([name]);
       return blobs.create(container, name, ...args);
     },
+    deleteUnchanged: (container, name, ...args) => {
+      if (container === "archive") archive.forget([name]);
+      return blobs.deleteUnchanged(container, name, ...args);
+    },
     delete: (container, names, options) => {
       if (container === "archive") archive.forget(names);
       return blobs.delete(container, names, options);

@@ -36,6 +36,7 @@ export async function isArchived(blobs: Blobs, name: string, bytes: Uint8Array, 
  * is not there as discarded was not discarded, whatever an operator has decided since (G6). Nothing can come in between: the decision stays
  * on the pending blob, and whoever is the next to hold the lease carries it out too (F4).
  *
+ * @param missing sequence of an event before it that the stream did not have by then
  * @returns false if something is archived already, or the pending blob is gone: the archiver sees to that
  */
 export async function archiveDiscard(
@@ -43,6 +44,7 @@ export async function archiveDiscard(
   subscription: string,
   event: QueuedEvent,
   decision: Decision,
+  missing?: number,
 ): Promise<boolean> {
   const name = eventBlobName(subscription, order, event.id);
   const bytes = event.text === undefined ? (await storage.blobs.read("events", name))?.bytes : eventBytes(event.text);
@@ -50,7 +52,11 @@ export async function archiveDiscard(
   lease.assertHeld();
   try {
     const record = { ...event, finishedAtMs: Math.trunc(clock.now()) };
-    await storage.blobs.create("archive", name, bytes, { ...archivedMetadata(record, "discarded"), ...encodeDecision(decision) });
+    await storage.blobs.create("archive", name, bytes, {
+      ...archivedMetadata(record, "discarded"),
+      ...encodeDecision(decision),
+      ...(missing === undefined ? {} : { missing: String(missing) }),
+    });
     return true;
   } catch (error) {
     if (!isOutboxError(error, "already-exists")) throw error;

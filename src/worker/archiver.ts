@@ -25,8 +25,6 @@ export interface FinishedEvent {
   readonly decision?: Decision;
   /** Its entry in the index of dead letters goes with it. */
   readonly dropsDeadLetter: boolean;
-  /** Left over by a dead holder, or written late by one: with what is pending or left over behind it. */
-  readonly leftOver?: { readonly next: Neighbour | undefined };
   /** It is in the archive by now, and only its pending blob has to go. */
   readonly archived?: boolean;
 }
@@ -36,10 +34,15 @@ type Neighbour = Pick<FinishedEvent, "id" | "previous">;
 
 interface TimedEvent extends FinishedEvent {
   readonly finishedAtMs: number;
+  /** Left over by a dead holder, or written late by one: what was found out about all of its stream's. */
+  readonly leftOver?: () => Promise<LeftOvers>;
 }
 
-interface ArchivedNeighbour extends Neighbour {
-  readonly isBundled: boolean;
+interface LeftOvers {
+  /** How each of them ended. */
+  readonly ends: ReadonlyMap<EventId, TimedEvent>;
+  /** Those that their holder has archived together with others. */
+  readonly bundled: ReadonlySet<EventId>;
 }
 
 /** Events of one stream that are archived by one write, oldest first. */
@@ -77,9 +80,6 @@ export class Archiver {
   readonly #logger: Logger;
   readonly #open = new Map<string, OpenBatch>();
   readonly #waiting: Batch[] = [];
-  /** The first left-over event of each stream: they come oldest first. */
-  readonly #oldestLeftOver = new Map<string, EventId>();
-  readonly #archivedSince = new Map<string, Promise<readonly ArchivedNeighbour[]>>();
   readonly #archived: string[] = [];
   readonly #resolved: string[] = [];
   readonly #failures: string[] = [];
@@ -107,20 +107,36 @@ export class Archiver {
 
   /** Takes over an event that the progress has recorded as finished. Those of one stream come in its order. */
   add(event: FinishedEvent): void {
-    const timed = { ...event, finishedAtMs: Math.trunc(this.#clock.now()) };
-    const { subscription, id, leftOver } = event;
-    if (leftOver !== undefined && !this.#oldestLeftOver.has(subscription)) this.#oldestLeftOver.set(subscription, id);
+    const timed = this.#timed(event);
     this.#tick();
     if (this.#collect(timed)) return;
     // W13: bundles of a stream don't overlap with each other, nor with what is archived alone: what is open ends here.
-    this.#close(subscription);
+    this.#close(event.subscription);
     if (!this.#collect(timed)) this.#write({ events: [timed], members: [] });
+  }
+
+  /**
+   * Takes over what is left over of a stream, before anything else of it.
+   *
+   * @param events oldest first, all that the progress has passed
+   * @param next what is pending behind them
+   */
+  addLeftOver(subscription: string, events: readonly Omit<FinishedEvent, "subscription">[], next: Neighbour | undefined): void {
+    const all = events.map((event) => this.#timed({ subscription, ...event }));
+    let judged: Promise<LeftOvers> | undefined;
+    const leftOver = (): Promise<LeftOvers> => (judged ??= this.#judge(subscription, all, next));
+    this.#tick();
+    for (const event of all) this.#write({ events: [{ ...event, leftOver }], members: [] });
+  }
+
+  #timed(event: FinishedEvent): TimedEvent {
+    return { ...event, finishedAtMs: Math.trunc(this.#clock.now()) };
   }
 
   /** W13. False if it must have a blob of its own, or does not fit to those that are collected. */
   #collect(event: TimedEvent): boolean {
-    const { subscription, text, outcome, decision, leftOver } = event;
-    if (outcome !== "handled" || decision !== undefined || leftOver !== undefined || text === undefined) return false;
+    const { subscription, text, outcome, decision } = event;
+    if (outcome !== "handled" || decision !== undefined || text === undefined) return false;
     const open = this.#open.get(subscription) ?? { draft: new BundleDraft(), events: [], sinceMs: this.#clock.monotonic() };
     if (!open.draft.add({ ...event, bytes: eventBytes(text) })) return false;
     open.events.push(event);
@@ -239,11 +255,10 @@ export class Archiver {
     if (bytes === undefined) return;
     let ended = event;
     if (event.leftOver !== undefined) {
-      const archived = await this.#archivedFrom(event.subscription);
-      // Its holder may have archived it together with others. What is on record stays, as it does where it has a blob of its own.
-      const isBundled = archived.some((other) => other.id === event.id && other.isBundled);
-      if (isBundled && (await isArchived(this.#blobs, name, bytes, this.#logger))) return;
-      ended = leftOverEnd(event, event.leftOver.next, archived);
+      const { ends, bundled } = await event.leftOver();
+      // What is on record stays, as it does where it has a blob of its own.
+      if (bundled.has(event.id) && (await isArchived(this.#blobs, name, bytes, this.#logger))) return;
+      ended = ends.get(event.id)!;
     }
     const { decision } = ended;
     const metadata = archivedMetadata(ended, ended.outcome);
@@ -251,35 +266,48 @@ export class Archiver {
     await createArchived(this.#blobs, name, bytes, decided, this.#logger);
   }
 
-  /** What is archived of the stream from its oldest left-over event on, in order. Asked once. */
-  #archivedFrom(subscription: string): Promise<readonly ArchivedNeighbour[]> {
-    const list = async (): Promise<readonly ArchivedNeighbour[]> => {
-      const found: ArchivedNeighbour[] = [];
-      const prefix = streamPrefix(subscription, this.#order);
-      const oldest = this.#oldestLeftOver.get(subscription)!;
-      for await (const { name, metadata, bundle } of this.#blobs.list("archive", prefix)) {
-        const id = name.slice(prefix.length).replace(/\.json$/, "");
-        const previous = decodeWhole(metadata["previous"]);
-        if (isEventId(id) && id >= oldest && previous !== undefined) found.push({ id, previous, isBundled: bundle !== undefined });
-      }
-      return found;
-    };
-    const known = this.#archivedSince.get(subscription) ?? list();
-    this.#archivedSince.set(subscription, known);
-    return known;
+  async #judge(subscription: string, events: readonly TimedEvent[], next: Neighbour | undefined): Promise<LeftOvers> {
+    const prefix = streamPrefix(subscription, this.#order);
+    const archived: Neighbour[] = [];
+    const bundled = new Set<EventId>();
+    for await (const { name, metadata, bundle } of this.#blobs.list("archive", prefix)) {
+      const id = name.slice(prefix.length).replace(/\.json$/, "");
+      const previous = decodeWhole(metadata["previous"]);
+      if (!isEventId(id) || id < events[0]!.id || previous === undefined) continue;
+      archived.push({ id, previous });
+      if (bundle !== undefined) bundled.add(id);
+    }
+    const ends = new Map<EventId, TimedEvent>();
+    // The newest first: one that was never in the stream hands on what is behind it.
+    let behind = next;
+    for (const event of events.toReversed()) {
+      const other = archived.find(({ id }) => id > event.id);
+      const end = leftOverEnd(event, older(behind, other));
+      ends.set(event.id, end);
+      behind = end;
+    }
+    return { ends, bundled };
   }
 }
 
 /**
  * What became of a left-over event. One behind which the chain goes on without it was never in the stream: a dead holder's relay wrote it late,
- * when another deployment had relayed it to others alone. It did not run, so it was not handled (G6).
+ * when another deployment had relayed it to others alone, or when what is behind it was discarded without it. It did not run, so it was not
+ * handled (G6). One with a counted start did: only the first start of what a round has relayed itself is not counted (W4), and what is relayed
+ * then or later names it.
  */
-function leftOverEnd(event: TimedEvent, leftOver: Neighbour | undefined, archived: readonly ArchivedNeighbour[]): TimedEvent {
-  const next = [leftOver, archived.find(({ id }) => id > event.id)]
-    .filter((each) => each !== undefined)
-    .toSorted((a, b) => (a.id < b.id ? -1 : 1))[0];
-  if (next === undefined || next.previous >= event.sequence || event.outcome !== "handled") return event;
-  return { ...event, outcome: "unwanted", attempts: 0, previous: Math.min(event.previous, next.previous) };
+function leftOverEnd(event: TimedEvent, behind: Neighbour | undefined): TimedEvent {
+  if (event.outcome !== "handled") return event;
+  if (event.attempts > 0 || behind === undefined || behind.previous >= event.sequence) {
+    // The last start of a handled event is counted nowhere else.
+    return { ...event, attempts: Math.max(1, event.attempts) };
+  }
+  return { ...event, outcome: "unwanted", previous: Math.min(event.previous, behind.previous) };
+}
+
+function older(one: Neighbour | undefined, other: Neighbour | undefined): Neighbour | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return one.id < other.id ? one : other;
 }
 
 function nameOf({ events }: Batch): string {

@@ -3,11 +3,11 @@ import { printable } from "../core/errors.ts";
 import { isSwept } from "../core/holder-mark.ts";
 import { knownStream, streamProgress, type Progress } from "../core/progress.ts";
 import { contradictionAlarm, contradictionIn, relayedSequence, splitGhosts, type QueuedEvent } from "../core/stream.ts";
-import { archiveDiscard } from "./archive-blob.ts";
-import { discardedEnd, ghostEnd } from "./head-end.ts";
+import { ghostEnd } from "./head-end.ts";
 import { listPending } from "./list-pending.ts";
 import type { OrderStream } from "./order-stream.ts";
 import type { RoundState } from "./round-state.ts";
+import { settle } from "./settled-head.ts";
 
 /**
  * Fills the streams from their blobs. Returns the sequences found.
@@ -44,7 +44,7 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   const { ghosts, pending } = splitGhosts(events, stream.recorded);
   // W12: by a progress that may be wrong nothing is deleted.
   if (contradictionIn(pending, stream.recorded, round.top) === undefined) {
-    archiveGhosts(round, stream.name, ghosts, pending);
+    round.archiver.addLeftOver(stream.name, ghosts.map(ghostEnd), pending[0]);
   }
   for (const event of pending) sequences.add(event.sequence);
   const [head, ...rest] = pending;
@@ -53,12 +53,6 @@ async function listStream(round: RoundState, stream: OrderStream, sequences: Set
   if (!mayHaveRun(round, stream, head)) return stream.enqueue(pending);
   round.mayHaveDied();
   stream.enqueue([{ ...head, mayHaveRun: true }, ...rest]);
-}
-
-function archiveGhosts(round: RoundState, name: string, ghosts: readonly QueuedEvent[], pending: readonly QueuedEvent[]): void {
-  for (const [at, ghost] of ghosts.entries()) {
-    round.archiver.add({ subscription: name, ...ghostEnd(ghost, ghosts[at + 1] ?? pending[0]) });
-  }
 }
 
 /**
@@ -74,7 +68,7 @@ function mayHaveRun(round: RoundState, { name }: OrderStream, head: QueuedEvent)
 
 /**
  * Keeps in mind what waits in the stream of a subscription that is not deployed here: the progress must not forget it. Nothing of it runs,
- * but what an operator has discarded goes (F10).
+ * but what needs no handler goes: what an operator has discarded, or what was skipped by its last deployment (F10).
  */
 async function listAbsent(round: RoundState, name: string, sequences: Set<number>): Promise<void> {
   const { storage, logger } = round.options;
@@ -84,16 +78,15 @@ async function listAbsent(round: RoundState, name: string, sequences: Set<number
   const { ghosts, pending } = splitGhosts(events, progress);
   const wrong = contradictionIn(pending, progress, round.top);
   if (wrong !== undefined) round.gap(contradictionAlarm(name, wrong, progress));
-  else archiveGhosts(round, name, ghosts, pending);
+  else round.archiver.addLeftOver(name, ghosts.map(ghostEnd), pending[0]);
   progress = { ...progress, relayed: relayedSequence(pending, progress, round.top) };
-  for (const event of pending) {
-    const { decision } = event;
-    if (wrong !== undefined || decision?.action !== "discard") break;
-    const archived = await archiveDiscard({ ...round.options, ...round.input }, name, event, decision);
+  for (const event of wrong === undefined ? pending : []) {
+    const end = await settle({ ...round.options, ...round.input }, name, event, progress.sequence);
+    if (end === undefined) break;
     progress = { ...progress, sequence: event.sequence, id: event.id };
     round.keepElsewhere(name, progress);
     await round.recordStreams();
-    round.archiver.add({ subscription: name, ...discardedEnd(event, { decision, archived }) });
+    round.archiver.add({ subscription: name, ...end });
   }
   round.keepElsewhere(name, progress);
   round.waitsElsewhere(

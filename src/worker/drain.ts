@@ -172,7 +172,7 @@ export class Drain {
     const round = this.#round;
     let end: HeadEnd;
     try {
-      end = await runHead(this.#headContext, stream.subscription, head);
+      end = await runHead(this.#headContext, stream.subscription, head, stream.recorded.sequence);
     } catch (error) {
       // G4: what can't be read or counted here is this stream's matter alone. A lost lease is everybody's.
       if (!isOutboxError(error) || isOutboxError(error, "lease-lost")) throw error;

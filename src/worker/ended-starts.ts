@@ -1,8 +1,15 @@
 import type { Etag } from "../core/ports.ts";
 
-interface EndedStart {
-  readonly etag: Etag;
+/** What is known of an event's starts. */
+export interface KnownStarts {
+  /** How many of them have ended with their process. */
   readonly crashes: number;
+  /** How many there were. */
+  readonly attempts: number;
+}
+
+interface EndedStart extends KnownStarts {
+  readonly etag: Etag;
 }
 
 /** Whether others come to have the orders, or these end, is not known here: so there is a bound. */
@@ -16,10 +23,9 @@ const MAX_KNOWN = 10_000;
 export class EndedStarts {
   readonly #known = new Map<string, EndedStart>();
 
-  /** @param crashes how many starts have ended with their process, as is known by now */
-  add(eventBlob: string, etag: Etag, crashes: number): void {
+  add(eventBlob: string, etag: Etag, starts: KnownStarts): void {
     this.#known.delete(eventBlob);
-    this.#known.set(eventBlob, { etag, crashes });
+    this.#known.set(eventBlob, { etag, ...starts });
     if (this.#known.size <= MAX_KNOWN) return;
     for (const oldest of this.#known.keys()) {
       this.#known.delete(oldest);
@@ -28,8 +34,8 @@ export class EndedStarts {
   }
 
   /** Undefined if only the blob can tell. */
-  crashesOf(eventBlob: string, etag: Etag): number | undefined {
+  of(eventBlob: string, etag: Etag): KnownStarts | undefined {
     const known = this.#known.get(eventBlob);
-    return known?.etag === etag ? known.crashes : undefined;
+    return known?.etag === etag ? known : undefined;
   }
 }

@@ -121,6 +121,6 @@ async function createEventBlob(
     // Its place in the chain is what it is now: the filter may have changed since, or a blob before it never came to be.
     const known = decodePendingState(existing.metadata) ?? state;
     const queued: QueuedEvent = { id: event.id, ...known, sequence: event.sequence, etag: existing.etag, suspect: true, ...text };
-    return known.previous > state.previous ? movePlace(queued, state.previous) : { ...queued, previous: state.previous };
+    return known.previous === state.previous ? queued : movePlace(queued, state.previous);
   }
 }

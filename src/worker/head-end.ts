@@ -2,8 +2,7 @@
 import type { QueuedEvent } from "../core/stream.ts";
 import type { FinishedEvent } from "./archiver.ts";
 
-type EventEnd = Omit<FinishedEvent, "subscription">;
-type Discarded = Required<Pick<FinishedEvent, "decision" | "archived">>;
+export type EventEnd = Omit<FinishedEvent, "subscription">;
 
 export type HeadEnd =
   /** Done with, one way or the other: the stream goes on. */
@@ -34,27 +33,16 @@ export function finished(...end: Parameters<typeof eventEnd>): HeadEnd {
 /**
  * How an event ended that the progress has passed already. If it was discarded, the archive has it as discarded by now, and that stays on
  * record. A discard that was recorded later changes nothing any more (G6).
- *
- * @param next what is pending or left over behind it
  */
-export function ghostEnd(event: QueuedEvent, next: QueuedEvent | undefined): EventEnd {
-  const { attempts, text, status, skipped } = event;
-  // The last start of a handled event is counted nowhere else.
-  const ended = { ...event, attempts: Math.max(1, attempts) };
-  return { ...eventEnd(ended, text, skipped ? "dead-lettered" : "handled", status === "blocked"), leftOver: { next } };
+export function ghostEnd(event: QueuedEvent): EventEnd {
+  return eventEnd(event, event.text, event.ending ?? "handled", { dropsDeadLetter: event.status === "blocked" });
 }
 
-/** How one ended that nobody runs here, and that is discarded and archived so. */
-export function discardedEnd(event: QueuedEvent, how: Discarded): EventEnd {
-  return eventEnd(event, event.text, "discarded", event.status === "blocked", how);
-}
-
-function eventEnd(
+export function eventEnd(
   { id, sequence, previous, attempts }: QueuedEvent,
   text: string | undefined,
   outcome: FinishedEvent["outcome"],
-  dropsDeadLetter: boolean,
-  discarded?: Discarded,
+  more: Partial<Pick<FinishedEvent, "dropsDeadLetter" | "decision" | "archived">> = {},
 ): EventEnd {
-  return { id, sequence, previous, attempts, text, outcome, dropsDeadLetter, ...discarded };
+  return { id, sequence, previous, attempts, text, outcome, dropsDeadLetter: false, ...more };
 }

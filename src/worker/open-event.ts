@@ -3,7 +3,7 @@ import { decodeEvent, decodeEventBytes, type StoredEvent } from "../core/event.t
 import { eventBlobName } from "../core/names.ts";
 import { validate } from "../core/schema.ts";
 import type { QueuedEvent } from "../core/stream.ts";
-import type { AnyWorkflow, HandledEvent, Subscription } from "../core/workflow.ts";
+import type { AnyWorkflow, HandledEvent } from "../core/workflow.ts";
 import type { HeadContext } from "./round-options.ts";
 
 /**
@@ -35,11 +35,11 @@ export async function openEvent(workflow: AnyWorkflow, stored: StoredEvent): Pro
  * @throws `gap`: its blob is gone, it waits. `corrupt`: no attempt would help.
  */
 export async function readEvent(
-  { storage, order, orderId }: HeadContext,
-  subscription: Subscription,
+  { storage, order, orderId }: Pick<HeadContext, "storage" | "order" | "orderId">,
+  subscription: string,
   queued: QueuedEvent,
 ): Promise<StoredEvent> {
-  const name = eventBlobName(subscription.name, order, queued.id);
+  const name = eventBlobName(subscription, order, queued.id);
   let event: StoredEvent;
   if (queued.text !== undefined) event = decodeEvent(queued.text);
   else {

@@ -52,10 +52,11 @@ async function relayEvents(round: RoundState, events: readonly StoredEvent[], en
   const routed = events.map((event) => route(event, round.streams, absent));
   await recordNames(round, routed);
   const known = { pokes: input.wakeable.pokes, atMs: round.options.clock.monotonic() };
-  // W3: a place before it that no entity tells of any more is one of an event that was lost: it stays missing.
+  // W3: a place before it that no entity tells of any more is one of an event that was lost: it stays missing. One that grows, as the stream wants
+  // more than it did, tells that what is before it was there (G6).
   const inHand = new Set(events.map(({ sequence }) => sequence));
   const queues = await writeEventBlobs(storage.blobs, order, routed, lease, (name, queued, previous) =>
-    inHand.has(queued.previous) ? writePrevious(round, name, queued, previous) : Promise.resolve(queued),
+    previous > queued.previous || inHand.has(queued.previous) ? writePrevious(round, name, queued, previous) : Promise.resolve(queued),
   );
   for (const { event, unwanted } of routed) if (unwanted) await round.archiver.archiveUnwanted(event);
   for (const [name, progress] of absent.enqueue(queues)) round.keepElsewhere(name, progress);

@@ -21,11 +21,15 @@ import { openEvent, readEvent } from "./open-event.ts";
 import { parkHead, standParked } from "./park-head.ts";
 import type { HeadContext } from "./round-options.ts";
 import { saveState } from "./save-state.ts";
+import { settle } from "./settled-head.ts";
 import { StartCount } from "./start-count.ts";
 
-/** @throws `lease-lost`, or what storage throws */
-export async function runHead(context: HeadContext, subscription: Subscription, head: QueuedEvent): Promise<HeadEnd> {
-  const run = new HeadRun(context, subscription);
+/**
+ * @param finishedTo sequence of the event that the stream has finished last
+ * @throws `lease-lost`, or what storage throws
+ */
+export async function runHead(context: HeadContext, subscription: Subscription, head: QueuedEvent, finishedTo: number): Promise<HeadEnd> {
+  const run = new HeadRun(context, subscription, finishedTo);
   let step: HeadStep = { kind: "again", queued: head };
   while (step.kind === "again") step = await run.step(step.queued);
   return step;
@@ -36,8 +40,10 @@ class HeadRun {
   readonly #subscription: Subscription;
   readonly #dead: DeadHead;
   readonly #starts: StartCount;
+  readonly #finishedTo: number;
 
-  constructor(context: HeadContext, subscription: Subscription) {
+  constructor(context: HeadContext, subscription: Subscription, finishedTo: number) {
+    this.#finishedTo = finishedTo;
     this.#context = context;
     this.#subscription = subscription;
     this.#dead = new DeadHead(context, subscription);
@@ -46,8 +52,9 @@ class HeadRun {
 
   async step(queued: QueuedEvent): Promise<HeadStep> {
     if (!this.#context.mayStart()) return stands(queued, 0);
-    if (queued.decision !== undefined) return this.#dead.carryOut(queued, queued.decision);
-    if (queued.skipped) return this.#dead.skipAgain(queued);
+    const settled = await settle(this.#context, this.#subscription.name, queued, this.#finishedTo);
+    if (settled !== undefined) return { kind: "finished", event: settled };
+    if (queued.decision !== undefined) return this.#dead.redrive(queued, queued.decision);
     if (queued.status === "blocked") return this.#dead.stand(queued);
     if (queued.status === "parked" && !isDue(queued, this.#context.clock.now())) return standParked(this.#context, queued);
     const hindered = await this.#hindrance(queued);
@@ -74,7 +81,7 @@ class HeadRun {
     let type: string | undefined;
     let event: HandledEvent<AnyWorkflow>;
     try {
-      const stored = await readEvent(this.#context, this.#subscription, queued);
+      const stored = await readEvent(this.#context, this.#subscription.name, queued);
       ({ type } = stored);
       event = await openEvent(this.#context.workflow, stored);
     } catch (error) {
@@ -124,7 +131,7 @@ class HeadRun {
       head = start.queued;
       before = start.before;
       if ((await this.#hindrance(head)) !== undefined) return { kind: "again", queued: await this.#starts.takeBack(head, before) };
-      this.#starts.endedIfLost(head, before.crashes);
+      this.#starts.notStartedIfLost(head, before);
     }
     const attempt = queued.suspect ? head.attempts : head.attempts + 1;
     this.#context.lease.assertHeld();
@@ -152,9 +159,9 @@ class HeadRun {
       failure = error;
     }
     // W4: it did not end with its process, whether that can be written down or not.
-    if (ran === "open") this.#starts.ended(head, before.crashes);
-    else if (head.crashes > 0) this.#starts.ended(head, 0);
-    else this.#starts.endedIfLost(head, 0);
+    if (ran === "open") this.#starts.notStarted(head, before);
+    else if (head.crashes > 0) this.#starts.ended(head);
+    else this.#starts.endedIfLost(head);
     // F8: not started after all, so a suspect's start is taken back.
     if (ran === "open") {
       const { crashes, history } = before;
@@ -163,7 +170,8 @@ class HeadRun {
     }
     if (ran !== undefined) {
       ended("handled");
-      return finished({ ...head, attempts: attempt }, text, ran.result ? "handled" : "unwanted", false);
+      const done = { ...head, attempts: attempt };
+      return ran.result ? finished(done, text, "handled") : this.#unwanted(done, text);
     }
     this.#context.lease.assertHeld();
     if (this.#context.stop.aborted) return this.#stopped(head, failure);
@@ -176,6 +184,12 @@ class HeadRun {
     }
     this.#log(head, attempt, failure);
     return this.#failed({ ...head, attempts: attempt }, failure, event, policy);
+  }
+
+  /** G6: its handler has not run, so it must not be archived as handled if this process does not get as far as that. */
+  async #unwanted(queued: QueuedEvent, text: string): Promise<HeadStep> {
+    const { saved, queued: next } = await this.#save(queued, { ending: "unwanted", crashes: 0 });
+    return saved ? finished(next, text, "unwanted") : { kind: "again", queued: { ...next, suspect: true } };
   }
 
   /** No failure, and no crash: whoever starts it next would take a counted start for one that ended with its process (W4). */
@@ -226,7 +240,7 @@ class HeadRun {
     if (saved) {
       await slots.leave(this.#subscription.name, orderId);
       await clock.sleep(decision.delayMs, AbortSignal.any([lease.lost, stop])).catch(() => undefined);
-      this.#starts.endedIfLost(next, 0);
+      this.#starts.endedIfLost(next);
       lease.assertHeld();
     }
     // W4: the blob is older than the start to come, so that is counted like a suspect's. What this round saw begin would else be known to it alone.

@@ -35,12 +35,12 @@ export class StartCount {
    * between that started nothing: they can't know more than the blob.
    */
   async count(queued: QueuedEvent, { maxCrashes }: RetryPolicy): Promise<CountedStart> {
-    const known = this.#context.endedStarts.crashesOf(this.#name(queued), queued.etag);
+    const known = this.#context.endedStarts.of(this.#name(queued), queued.etag);
     const mayHaveRun = known === undefined && queued.mayHaveRun === true && queued.status === "pending";
     // A suspect's start was counted before it happened, any other was not.
     const uncounted = mayHaveRun && queued.crashes === 0 ? 1 : 0;
-    const crashes = (known ?? queued.crashes) + uncounted;
-    const attempts = queued.attempts + uncounted;
+    const crashes = (known ?? queued).crashes + uncounted;
+    const attempts = (known ?? queued).attempts + uncounted;
     const history = crashes > 0 ? withCrash(queued.history, this.#context.clock.now()) : queued.history;
     // A start that was not written down is a guess: the lease may have run out for other reasons. Nothing dies of a guess.
     if (crashes >= maxCrashes && uncounted === 0) return { kind: "killer", queued: { ...queued, attempts, crashes, history } };
@@ -61,23 +61,28 @@ export class StartCount {
 
   /** It was counted and does not happen: it must not pass for one that a process died in. The head has to be judged again. */
   async takeBack(counted: QueuedEvent, before: BeforeStart): Promise<QueuedEvent> {
-    this.ended(counted, before.crashes);
+    this.notStarted(counted, before);
     const { queued } = await this.#save(counted, { attempts: counted.attempts - 1, ...before });
     return { ...queued, suspect: true };
   }
 
-  /**
-   * The start did not end with its process, whether that can be written down or not.
-   *
-   * @param crashes how many starts have, as is known by now
-   */
-  ended(queued: QueuedEvent, crashes: number): void {
-    this.#context.endedStarts.add(this.#name(queued), queued.etag, crashes);
+  /** The start that was counted does not happen, whether that can be written down or not. */
+  notStarted(counted: QueuedEvent, { crashes }: BeforeStart): void {
+    this.#context.endedStarts.add(this.#name(counted), counted.etag, { crashes, attempts: counted.attempts - 1 });
   }
 
   /** The same where it need not be kept in mind: as long as the lease is held it will be written down. */
-  endedIfLost(queued: QueuedEvent, crashes: number): void {
-    if (this.#context.lease.lost.aborted) this.ended(queued, crashes);
+  notStartedIfLost(counted: QueuedEvent, before: BeforeStart): void {
+    if (this.#context.lease.lost.aborted) this.notStarted(counted, before);
+  }
+
+  /** The start did not end with its process, whether that can be written down or not. */
+  ended(queued: QueuedEvent): void {
+    this.#context.endedStarts.add(this.#name(queued), queued.etag, { crashes: 0, attempts: queued.attempts });
+  }
+
+  endedIfLost(queued: QueuedEvent): void {
+    if (this.#context.lease.lost.aborted) this.ended(queued);
   }
 
   /**
@@ -87,7 +92,7 @@ export class StartCount {
   async recordGuess(head: QueuedEvent): Promise<void> {
     const { retry, retryByType } = this.#subscription;
     if (head.mayHaveRun !== true || head.status !== "pending" || head.crashes > 0) return;
-    if (this.#context.endedStarts.crashesOf(this.#name(head), head.etag) !== undefined) return;
+    if (this.#context.endedStarts.of(this.#name(head), head.etag) !== undefined) return;
     // Its type is not known here: where one crash is too many, a guess might be one.
     if ([retry, ...Object.values(retryByType)].some(({ maxCrashes }) => maxCrashes === 1)) return;
     await this.#save(head, { attempts: head.attempts + 1, crashes: 1, history: withCrash(head.history, this.#context.clock.now()) });

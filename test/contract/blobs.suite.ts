@@ -132,6 +132,21 @@ export function describeBlobs(connect: Connect): void {
       await storage.blobs.delete("events", [`${prefix}1`, `${prefix}2`]);
     });
 
+    it("W11: deleteUnchanged takes this very blob; one that has changed, was made anew or is gone is left as it is", async () => {
+      const name = `${streamPrefix("mail", newOrder())}1`;
+      const first = await storage.blobs.create("dead", name, bytes("1"), {});
+      const second = await storage.blobs.writeMetadata("dead", name, { n: "2" }, first);
+      await storage.blobs.deleteUnchanged("dead", name, first);
+      expect((await storage.blobs.read("dead", name))?.etag).toBe(second);
+      await storage.blobs.deleteUnchanged("dead", name, second);
+      expect(await storage.blobs.read("dead", name)).toBeUndefined();
+      await storage.blobs.deleteUnchanged("dead", name, second);
+      const third = await storage.blobs.create("dead", name, bytes("1"), {});
+      await storage.blobs.deleteUnchanged("dead", name, second);
+      expect((await storage.blobs.read("dead", name))?.etag).toBe(third);
+      await storage.blobs.delete("dead", [name]);
+    });
+
     it("delete takes more than one batch holds", async () => {
       const prefix = streamPrefix("mail", newOrder());
       const all = Array.from({ length: 260 }, (_, index) => `${prefix}${String(index).padStart(4, "0")}`);

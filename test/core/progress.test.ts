@@ -115,7 +115,7 @@ const anyState: fc.Arbitrary<PendingState> = fc
     nextAttemptMs: fc.nat(),
     waitMs: fc.nat(),
     undecided: fc.boolean(),
-    skipped: fc.boolean(),
+    ending: fc.option(fc.constantFrom("dead-lettered" as const, "unwanted" as const), { nil: undefined }),
     lastError: fc.option(anyText, { nil: undefined }),
     history: fc.array(fc.record({ at: anyTime, starts: fc.nat(100), error: fc.string({ maxLength: 40 }) }), { maxLength: 5 }),
     decision: fc.option(
@@ -129,8 +129,9 @@ const anyState: fc.Arbitrary<PendingState> = fc
     ),
   })
   .filter(({ sequence, previous }) => previous < sequence)
-  .map(({ lastError, decision, ...state }) => ({
+  .map(({ ending, lastError, decision, ...state }) => ({
     ...state,
+    ...(ending === undefined ? {} : { ending }),
     ...(lastError === undefined ? {} : { lastError }),
     ...(decision === undefined ? {} : { decision }),
   }));

@@ -378,12 +378,13 @@ describe("what discard is for", () => {
     ]);
   });
 
-  test("a skip letter whose event is still there is decided on the event (F4)", async () => {
+  test.each(["pending", "parked"] as const)("F4: an event that is %s again is no dead letter, whatever the list says", async (status) => {
     const scene = new Scene();
-    scene.pending("o-1", 1);
-    scene.deadIndex("o-1", 1, "skip");
-    expect((await decideMany(scene.context, "discard", {}, ANN)).results).toMatchObject([{ outcome: "recorded" }]);
-    expect(scene.state("o-1", 1)?.decision).toMatchObject({ action: "discard", actor: "ann" });
+    scene.pending("o-1", 1, { status });
+    scene.deadIndex("o-1", 1, "block");
+    expect((await decideMany(scene.context, "discard", {}, ANN)).results).toMatchObject([{ outcome: "not-waiting" }]);
+    expect(await decideOrder(scene.context, "discard", { orderId: id("o-1") }, ANN)).toMatchObject([{ outcome: "not-waiting" }]);
+    expect(scene.state("o-1", 1)?.decision).toBeUndefined();
     expect(scene.storage.blobEntries("dead")).toHaveLength(1);
   });
 

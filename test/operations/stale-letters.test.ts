@@ -23,7 +23,23 @@ const CASES: readonly Case[] = [
   { name: "handled after a redrive", policy: "block", place: archivedAs("handled"), stays: false },
   { name: "discarded", policy: "block", place: archivedAs("discarded"), stays: false },
   { name: "dead", policy: "block", place: (scene) => scene.pending("o-1", 1, { status: "blocked" }), stays: true },
-  { name: "redriven, and not handled yet", policy: "block", place: (scene) => scene.pending("o-1", 1), stays: true },
+  { name: "redriven, and not handled yet", policy: "block", place: (scene) => scene.pending("o-1", 1), stays: false },
+  {
+    name: "redriven, and parked",
+    policy: "block",
+    place: (scene) => scene.pending("o-1", 1, { status: "parked", nextAttemptMs: 1 }),
+    stays: false,
+  },
+  {
+    name: "dead, and about to be redriven",
+    policy: "block",
+    place: (scene) =>
+      scene.pending("o-1", 1, {
+        status: "blocked",
+        decision: { action: "redrive", actor: "ann", reason: "up", at: "2026-01-01T00:00:00Z" },
+      }),
+    stays: true,
+  },
   { name: "skipped", policy: "skip", place: archivedAs("dead-lettered"), stays: true },
   { name: "lost: the entry is the only trace", policy: "block", place: () => undefined, stays: true },
 ];

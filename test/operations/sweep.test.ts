@@ -115,8 +115,13 @@ describe("whom the sweep wakes", () => {
     expect(woken).toBe(0);
     expect(subscriptions).toMatchObject([{ subscription: "gone", pending: 1 }]);
     await putPending(storage, "o-2", { subscription: "gone", state: { decision: { ...DECISION, action: "discard" } } });
+    await putPending(storage, "o-3", { subscription: "gone", state: { status: "parked", ending: "dead-lettered" } });
     await sweeper.sweep();
-    expect(wakeUps(storage)).toEqual([["o-2", 0]]); // A discard needs no handler.
+    // Neither a discard nor an end that is on record needs a handler.
+    expect(wakeUps(storage)).toEqual([
+      ["o-2", 0],
+      ["o-3", 0],
+    ]);
   });
 
   it("W6: nobody whose order a worker holds, until the lease runs out", async () => {

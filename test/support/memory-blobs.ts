@@ -50,6 +50,10 @@ export class MemoryBlobs {
     return this.put(container, name, blob.bytes, checked);
   }
 
+  deleteUnchanged(container: Container, name: string, etag: string): void {
+    if (this.read(container, name)?.etag === etag) this.delete(container, [name]);
+  }
+
   delete(container: Container, names: readonly string[]): void {
     for (const name of names) this.#containers.get(container)?.delete(name);
   }

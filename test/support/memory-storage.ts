@@ -107,6 +107,8 @@ export function createMemoryStorage(clock: Clock = new ManualClock()): MemorySto
       framed("blobs", "writeMetadata", [container, name, metadata, etag, options], () =>
         blobs.writeMetadata(container, name, metadata, etag),
       ),
+    deleteUnchanged: (container, name, etag, options) =>
+      framed("blobs", "deleteUnchanged", [container, name, etag, options], () => blobs.deleteUnchanged(container, name, etag)),
     delete: (container, names, options) => framed("blobs", "delete", [container, names, options], () => blobs.delete(container, names)),
   };
   const storage: MemoryStorage = {

@@ -3,6 +3,7 @@ import { randomUUID } from "node:crypto";
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
 import { encodeSwept } from "../../src/core/holder-mark.ts";
+import type { Metadata } from "../../src/core/ports.ts";
 import { PermanentError } from "../../src/core/retry.ts";
 import { pause, resume } from "../../src/operations/pauses.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
@@ -128,6 +129,25 @@ describe("F8, W4: no start that did not happen counts, whether that could be wri
     expect(scene.log).toEqual(["audit E9"]);
     expect(deadLetters(scene)).toEqual([]);
   });
+});
+
+test("F8, W4: a counted start that met an open breaker is no attempt either, however often its park can't be written", async () => {
+  const scene = new Scene();
+  scene.onHandle = () => {
+    throw new Error("carrier is down");
+  };
+  await scene.commit("o-1", [1]);
+  const retry = { shortStarts: 2, longRetries: 2, longDelayMs: 1_000, longMaxDelayMs: 1_000 };
+  const worker = scene.worker([scene.subscription("audit", { retry })], { breaker: { failures: 1, openMs: 30_000 } });
+  let left = 3;
+  scene.storage.onCall = ({ port, method, args }) => {
+    if (port !== "blobs" || method !== "writeMetadata" || (args[2] as Metadata)["status"] !== "parked" || left === 0) return;
+    left -= 1;
+    throw new OutboxError("unavailable", "busy");
+  };
+  await live(scene, worker, 1_200_000);
+  expect([left, scene.log]).toEqual([0, ["audit E1"]]);
+  expect(pendingStates(scene)).toMatchObject([{ attempts: 1, crashes: 0 }]);
 });
 
 test("W4: a start that was counted and hindered does not count, also if that can't be taken back", async () => {

@@ -2,7 +2,8 @@
 import { describe, expect, test } from "vitest";
 import { OutboxError } from "../../src/core/errors.ts";
 import { PermanentError } from "../../src/core/retry.ts";
-import { decideOrder } from "../../src/operations/decide-many.ts";
+import { decideOrder, discardPending } from "../../src/operations/decide-many.ts";
+import { createSweeper } from "../../src/operations/sweep.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
 import { settle } from "../support/manual-clock.ts";
 import { archived, BOB, contextOf, deadLetters, decideAbout, findings, live, oid, pendingStates } from "./operator-support.ts";
@@ -75,7 +76,7 @@ describe.each(["dies", "is down"] as const)("its worker or the archive %s before
 describe.each(["dies", "is down"] as const)("its worker or the index %s before its entry is there", (fate) => {
   test("the next round goes on with it, and does not run it again", async () => {
     const scene = await skipping("create", "dead", fate);
-    expect(pendingStates(scene)).toMatchObject([{ skipped: true }, { skipped: false }]);
+    expect(pendingStates(scene)).toMatchObject([{ ending: "dead-lettered" }, {}]);
     expect(scene.progress().streams["audit"]).toMatchObject({ sequence: 0 });
     for (const action of ["redrive", "discard"] as const) expect(await decideAbout(scene, action)).toMatchObject([{ outcome: "skipped" }]);
     await recover(scene);
@@ -116,3 +117,50 @@ test("an entry that is written late, when the next round has written it too: one
   expect(archived(scene)).toMatchObject([{ outcome: "dead-lettered" }]);
   expect(await findings(scene)).toEqual([]);
 });
+
+test.each(["its deployment", "an operator"])(
+  "F10: a skipped head whose subscription is gone comes to its end by itself; what is behind it waits for %s",
+  async (who) => {
+    const scene = await skippingMail();
+    const gone = scene.worker([scene.subscription("audit")]);
+    await createSweeper({ storage: scene.storage, clock: scene.clock, subscriptions: ["audit"] }).sweep();
+    await live(scene, gone, 60_000);
+    expect(archived(scene, "mail")).toMatchObject([{ sequence: "1", outcome: "dead-lettered" }]);
+    expect(deadLetters(scene, "mail")).toMatchObject([{ sequence: 1, policy: "skip" }]);
+    if (who === "an operator") {
+      const { results } = await discardPending(contextOf(scene), { subscription: "mail" }, BOB);
+      expect(results).toMatchObject([{ outcome: "recorded" }]);
+      await live(scene, gone, 60_000);
+    } else {
+      await createSweeper({ storage: scene.storage, clock: scene.clock }).sweep();
+      await live(scene, scene.worker([scene.subscription("audit"), scene.subscription("mail")]), 60_000);
+    }
+    expect(scene.ids("events", "mail")).toEqual([]);
+    expect(archived(scene, "mail").map(({ outcome }) => outcome)).toEqual([
+      "dead-lettered",
+      who === "an operator" ? "discarded" : "handled",
+    ]);
+    expect(await findings(scene)).toEqual([]);
+  },
+);
+
+/** The process of mail dies when E1 is on record as skipped, and nothing else of that is. */
+async function skippingMail(): Promise<Scene> {
+  const scene = new Scene();
+  scene.onHandle = (entry) => {
+    if (entry === "mail E1") throw new PermanentError("refused");
+  };
+  await scene.commit("o-1", [1, 2]);
+  scene.storage.onCall = ({ port, method, args }) =>
+    port === "blobs" && method === "create" && args[0] === "dead" ? new Promise<never>(() => undefined) : undefined;
+  scene
+    .worker([scene.subscription("audit"), scene.subscription("mail", { retry: { shortStarts: 1, onDead: "skip" } })])
+    .handle("o-1")
+    .catch(() => undefined);
+  await settle();
+  scene.storage.breakLease(key("o-1"));
+  scene.storage.onCall = undefined;
+  await scene.clock.advance(31_000);
+  expect(pendingStates(scene, "mail")).toMatchObject([{ ending: "dead-lettered" }, {}]);
+  return scene;
+}
