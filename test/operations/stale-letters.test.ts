@@ -56,6 +56,18 @@ test.each(CASES)("its event is $name", async ({ policy, place, stays }) => {
   expect(storage.blobEntries("dead").map(([each]) => each)).toEqual(stays ? [scene.name("o-1", 1)] : []);
 });
 
+test("its event was listed before it died: the entry stays", async () => {
+  const scene = new Scene();
+  const { storage, clock } = scene;
+  scene.pending("o-1", 1);
+  scene.deadIndex("o-1", 1, "block");
+  storage.onCall = ({ method, args }) => {
+    if (method === "read" && args[0] === "events") scene.pending("o-1", 1, { status: "blocked" });
+  };
+  await createSweeper({ storage, clock }).sweep();
+  expect(storage.blobEntries("dead")).toHaveLength(1);
+});
+
 test("§8: what is dead, or was skipped, costs no call of its own", async () => {
   const scene = new Scene();
   scene.blocked("o-1", 1);
