@@ -58,8 +58,7 @@ export interface PendingState {
 }
 
 export function freshState(sequence: number, previous: number, undecided: boolean = false): PendingState {
-  const counts = { attempts: 0, crashes: 0, nextAttemptMs: 0, waitMs: 0 };
-  return { sequence, previous, undecided, ...counts, status: "pending", history: [] };
+  return { sequence, previous, undecided, attempts: 0, crashes: 0, status: "pending", nextAttemptMs: 0, waitMs: 0, history: [] };
 }
 
 /** How much clocks may differ. */

@@ -2,7 +2,7 @@
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { isEventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
-import { eventBlobName, payloadBlobName, type Container } from "../core/names.ts";
+import { eventBlobName, payloadBlobName, prefixOf, type Container } from "../core/names.ts";
 import { decodeOrderKey, type OrderKey } from "../core/order-id.ts";
 import type { CallOptions, IdempotencyScan, ListedBlob, Storage } from "../core/ports.ts";
 import { parseEventBlobName } from "./blob-name.ts";
@@ -56,7 +56,7 @@ export async function cleanArchive(run: CleanupRun, archiveMs: number, discarded
     const { name, ageMs, metadata, bundle } = blob;
     if (parseEventBlobName(name) === undefined) return "foreign";
     if (dead.has(name) && ageMs > KEEP_YOUNG_MS) await keepYoung(run, blob);
-    const stream = name.slice(0, name.lastIndexOf("/"));
+    const stream = prefixOf(name);
     const retentionMs = metadata["outcome"] === DISCARDED ? discardedMs : archiveMs;
     // A bundle goes as a whole, or stays.
     const isKept = ageMs <= retentionMs || stream === keptStream || (bundle?.members ?? [name]).some((member) => dead.has(member));
@@ -134,7 +134,7 @@ class MetBundles {
 
   /** False for a further event of a bundle. */
   isFirst({ name, bundle, alsoIn }: ListedBlob): boolean {
-    const stream = name.slice(0, name.lastIndexOf("/"));
+    const stream = prefixOf(name);
     if (stream !== this.#stream) this.#endStream();
     this.#stream = stream;
     if (alsoIn !== undefined) this.#hidden.add(alsoIn);

@@ -70,9 +70,8 @@ interface DecideRules {
 const MAX_TRIES = 5;
 
 /**
- * Redrive: for a head that is parked ("retry now") or blocked. Discard: for any head; one whose handler runs right now, or
- * starts within 5 s of its relay before a wake-up reaches its worker, may still end as handled. Sends no wake-up.
- * What its stream has passed is `finished`, although its blob may be there for another second, and for longer if its worker died.
+ * Redrive: for a head that is parked ("retry now") or blocked. Discard: for any head; one whose handler runs right now, or starts within
+ * 5 s of its relay before a wake-up reaches its worker, may still end as handled. Sends no wake-up. What its stream has passed is `finished`, although its blob may be there for another second, and for longer if its worker died.
  *
  * @param options `anyPlace`: a discard may be recorded behind the head too; it is carried out when the event's turn comes. `onlyDead`: only if it is
  *   blocked, however it came to be meant: somebody may have redriven it since

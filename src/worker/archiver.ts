@@ -1,9 +1,8 @@
 import { archivedMetadata, BundleDraft, encodeBundle, type BundleMember } from "../core/archive-bundle.ts";
 import { describeError, isOutboxError } from "../core/errors.ts";
 import { eventBytes, type StoredEvent } from "../core/event.ts";
-import { isEventId, type EventId } from "../core/event-id.ts";
+import type { EventId } from "../core/event-id.ts";
 import type { Logger } from "../core/logger.ts";
-import { decodeWhole } from "../core/metadata-text.ts";
 import { eventBlobName, streamPrefix, UNROUTED } from "../core/names.ts";
 import type { OrderKey } from "../core/order-id.ts";
 import { encodeDecision, type Decision } from "../core/pending-event.ts";
@@ -11,6 +10,7 @@ import type { Blobs } from "../core/ports.ts";
 import type { Clock } from "../core/clock.ts";
 import { createArchived, isArchived } from "./archive-blob.ts";
 import type { HeldLease } from "./held-lease.ts";
+import { judgeLeftOvers, type LeftOvers, type Neighbour } from "./left-overs.ts";
 
 export interface FinishedEvent {
   readonly subscription: string;
@@ -29,20 +29,10 @@ export interface FinishedEvent {
   readonly archived?: boolean;
 }
 
-/** An event of the same stream, and the one before it when it was relayed. */
-type Neighbour = Pick<FinishedEvent, "id" | "previous">;
-
 interface TimedEvent extends FinishedEvent {
   readonly finishedAtMs: number;
   /** Left over by a dead holder, or written late by one: what was found out about all of its stream's. */
-  readonly leftOver?: () => Promise<LeftOvers>;
-}
-
-interface LeftOvers {
-  /** How each of them ended. */
-  readonly ends: ReadonlyMap<EventId, TimedEvent>;
-  /** Those that their holder has archived together with others. */
-  readonly bundled: ReadonlySet<EventId>;
+  readonly leftOver?: () => Promise<LeftOvers<TimedEvent>>;
 }
 
 /** Events of one stream that are archived by one write, oldest first. */
@@ -123,8 +113,9 @@ export class Archiver {
    */
   addLeftOver(subscription: string, events: readonly Omit<FinishedEvent, "subscription">[], next: Neighbour | undefined): void {
     const all = events.map((event) => this.#timed({ subscription, ...event }));
-    let judged: Promise<LeftOvers> | undefined;
-    const leftOver = (): Promise<LeftOvers> => (judged ??= this.#judge(subscription, all, next));
+    let judged: Promise<LeftOvers<TimedEvent>> | undefined;
+    const leftOver = (): Promise<LeftOvers<TimedEvent>> =>
+      (judged ??= judgeLeftOvers(this.#blobs, streamPrefix(subscription, this.#order), all, next));
     this.#tick();
     for (const event of all) this.#write({ events: [{ ...event, leftOver }], members: [] });
   }
@@ -265,49 +256,6 @@ export class Archiver {
     const decided = decision === undefined ? metadata : { ...metadata, ...encodeDecision(decision) };
     await createArchived(this.#blobs, name, bytes, decided, this.#logger);
   }
-
-  async #judge(subscription: string, events: readonly TimedEvent[], next: Neighbour | undefined): Promise<LeftOvers> {
-    const prefix = streamPrefix(subscription, this.#order);
-    const archived: Neighbour[] = [];
-    const bundled = new Set<EventId>();
-    for await (const { name, metadata, bundle } of this.#blobs.list("archive", prefix)) {
-      const id = name.slice(prefix.length).replace(/\.json$/, "");
-      const previous = decodeWhole(metadata["previous"]);
-      if (!isEventId(id) || id < events[0]!.id || previous === undefined) continue;
-      archived.push({ id, previous });
-      if (bundle !== undefined) bundled.add(id);
-    }
-    const ends = new Map<EventId, TimedEvent>();
-    // The newest first: one that was never in the stream hands on what is behind it.
-    let behind = next;
-    for (const event of events.toReversed()) {
-      const other = archived.find(({ id }) => id > event.id);
-      const end = leftOverEnd(event, older(behind, other));
-      ends.set(event.id, end);
-      behind = end;
-    }
-    return { ends, bundled };
-  }
-}
-
-/**
- * What became of a left-over event. One behind which the chain goes on without it was never in the stream: a dead holder's relay wrote it late,
- * when another deployment had relayed it to others alone, or when what is behind it was discarded without it. It did not run, so it was not
- * handled (G6). One with a counted start did: only the first start of what a round has relayed itself is not counted (W4), and what is relayed
- * then or later names it.
- */
-function leftOverEnd(event: TimedEvent, behind: Neighbour | undefined): TimedEvent {
-  if (event.outcome !== "handled") return event;
-  if (event.attempts > 0 || behind === undefined || behind.previous >= event.sequence) {
-    // The last start of a handled event is counted nowhere else.
-    return { ...event, attempts: Math.max(1, event.attempts) };
-  }
-  return { ...event, outcome: "unwanted", previous: Math.min(event.previous, behind.previous) };
-}
-
-function older(one: Neighbour | undefined, other: Neighbour | undefined): Neighbour | undefined {
-  if (one === undefined || other === undefined) return one ?? other;
-  return one.id < other.id ? one : other;
 }
 
 function nameOf({ events }: Batch): string {

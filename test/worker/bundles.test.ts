@@ -65,7 +65,7 @@ async function recover(scene: Scene, worker: Worker): Promise<void> {
   throw new Error("the order does not recover");
 }
 
-describe("what goes together", () => {
+describe("W13: what goes together", () => {
   test("what one round handles of a stream, byte for byte; each stream by itself", async () => {
     const scene = new Scene();
     const texts = await committed(scene, 5);
@@ -360,6 +360,19 @@ describe("dead holders", () => {
     ]);
     expect(scene.storage.blobEntries("events").map(([left]) => left)).toEqual([name]);
     expect(layout(scene)).toEqual([[1, 2, 3, 4, 5]]);
+  });
+
+  test("what a dead holder has archived together stays on record, also if its oldest left-over event is read last", async () => {
+    const { scene, arrives } = await late();
+    await arrives();
+    const before = archived(scene);
+    await scene.clock.advance(3_600_000);
+    const oldest = `audit/${key("o-1")}/${scene.ids("events")[0]!}.json`;
+    scene.storage.onCall = ({ method, args }) =>
+      method === "read" && args[0] === "events" && args[1] === oldest ? scene.clock.sleep(500) : undefined;
+    await scene.until(scene.worker().handle("o-1"));
+    expect(scene.ids("events")).toEqual([]);
+    expect(archived(scene)).toEqual(before);
   });
 });
 

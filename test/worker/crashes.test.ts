@@ -6,6 +6,7 @@ import type { Storage } from "../../src/core/ports.ts";
 import { startWorkerHost } from "../../src/worker/host.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
 import { settle } from "../support/manual-clock.ts";
+import { dieAt } from "./crash-support.ts";
 import { ANN, archived, BOB, deadLetters, decideAbout, deliver, failWhile, findings, live, pendingStates } from "./operator-support.ts";
 import { key, mortal, Scene, type Fate } from "./round-support.ts";
 
@@ -387,14 +388,7 @@ test("F3: a PermanentError in a process that then dies before the block is writt
   const scene = new Scene();
   scene.onHandle = failWhile(new Set(["audit E1"]), () => new PermanentError("no such carrier"));
   await scene.commit("o-1", [1, 2]);
-  scene.storage.onCall = ({ port, method }) => (port === "blobs" && method === "writeMetadata" ? new Promise(() => undefined) : undefined);
-  process(scene, {})
-    .handle("o-1")
-    .catch(() => undefined);
-  await settle();
-  scene.storage.onCall = undefined;
-  scene.storage.breakLease(key("o-1"));
-  await scene.clock.advance(31_000);
+  await dieAt(scene, process(scene, {}), ({ port, method }) => port === "blobs" && method === "writeMetadata");
   await process(scene, {}).handle("o-1");
   expect(scene.log).toEqual(["audit E1", "audit E1"]);
   expect(deadLetters(scene)).toMatchObject([{ attempts: 2, reason: "PermanentError: no such carrier" }]);

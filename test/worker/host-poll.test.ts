@@ -81,7 +81,7 @@ describe("the poll loop", () => {
     expect(worker.started).toEqual(["o-1", "o-2"]); // At once, not at the next look.
   });
 
-  test("C33 the queue is down for 20 s while 10 wake-ups arrive: logged once, few calls, recovers by itself, all are handled", async () => {
+  test("H3, C33 the queue is down for 20 s while 10 wake-ups arrive: logged once, few calls, recovers by itself, all are handled", async () => {
     const { storage, clock, worker, host, log } = await startHost(() => DONE);
     await settle();
     storage.forgetCalls();

@@ -5,7 +5,7 @@ import { DONE, failing, queueCalls, startHost, stopHosts, untilAborted, wakeUps 
 
 afterEach(stopHosts);
 
-describe("stop in two stages (C32)", () => {
+describe("stop in two stages (H4, C32)", () => {
   test("1: nothing new is received or started, a running handler finishes, its wake-up is deleted", async () => {
     const round = Promise.withResolvers<RoundResult>();
     let signal: AbortSignal | undefined;

@@ -7,7 +7,7 @@ import { DONE, FakeWorker, JOINED, failing, left, startHost, stopHosts, taken, w
 
 afterEach(stopHosts);
 
-describe("what becomes of a wake-up", () => {
+describe("H2: what becomes of a wake-up", () => {
   test.each([DONE])("$status: it is used up", async (result) => {
     const { storage, host } = await startHost(() => result, { texts: wakeUps("o-1", "o-2") });
     await settle();

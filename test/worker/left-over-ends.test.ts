@@ -6,6 +6,7 @@ import { decideOrder } from "../../src/operations/decide-many.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
 import { settle } from "../support/manual-clock.ts";
+import { creates, dieAt } from "./crash-support.ts";
 import { archived, BOB, contextOf, findings, headId, live, oid, pendingStates } from "./operator-support.ts";
 import { key, passing, Scene } from "./round-support.ts";
 
@@ -39,25 +40,24 @@ async function lateMail(numbers: readonly number[]): Promise<{ readonly scene: S
   return { scene, lands };
 }
 
-function archiveIsDown(scene: Scene): void {
-  scene.storage.onCall = ({ port, method, args }) => {
-    if (port === "blobs" && method === "create" && args[0] === "archive") throw new OutboxError("unavailable", "busy");
+function archiveIsDown(scene: Scene, prefix = ""): void {
+  scene.storage.onCall = (call) => {
+    if (creates("archive")(call) && String(call.args[1]).startsWith(prefix)) throw new OutboxError("unavailable", "busy");
   };
+}
+
+/** Any holder that dies: the next one lists. */
+async function abandon(scene: Scene): Promise<void> {
+  const { etag } = scene.storage.leaseOf(key("o-1"))!;
+  await scene.storage.leases.acquire(key("o-1"), { id: "dead", durationMs: 15_000, etag });
+  await scene.clock.advance(31_000);
 }
 
 test("the filter was narrower when what comes behind it was relayed: its place is written down, so what ran is handled", async () => {
   const scene = new Scene();
   await scene.commit("o-1", [1]);
   await scene.commit("o-1", [2], "other");
-  scene.storage.onCall = ({ method }) => (method === "deleteOutbox" ? new Promise<never>(() => undefined) : undefined);
-  scene
-    .worker([scene.subscription("audit", { events: ["other"] })])
-    .handle("o-1")
-    .catch(() => undefined);
-  await settle();
-  scene.storage.onCall = undefined;
-  scene.storage.breakLease(key("o-1"));
-  await scene.clock.advance(31_000);
+  await dieAt(scene, scene.worker([scene.subscription("audit", { events: ["other"] })]), ({ method }) => method === "deleteOutbox");
   expect(pendingStates(scene)).toMatchObject([{ sequence: 2, previous: 0 }]);
   // The next deployment wants both, and dies in E2 before E1, its own first start, is archived.
   scene.onHandle = (entry) => (entry === "audit E2" ? new Promise<void>(() => undefined) : undefined);
@@ -82,6 +82,55 @@ test("the filter was narrower when what comes behind it was relayed: its place i
     ["1", "handled"],
     ["2", "handled"],
   ]);
+});
+
+test("event 3 lands late, and what its stream has passed it with is archived: it did not run, and is archived as unwanted", async () => {
+  const { scene, lands } = await lateMail([2, 3]);
+  await scene.commit("o-1", [4]);
+  await scene.until(both(scene).handle("o-1"));
+  await lands[1]!();
+  await createSweeper({ storage: scene.storage, clock: scene.clock }).sweep();
+  await live(scene, both(scene), 40_000);
+  expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1", "mail E4"]);
+  expect(ends(scene, "mail")).toEqual([
+    ["1", "handled"],
+    ["3", "unwanted"],
+    ["4", "handled"],
+  ]);
+  expect(scene.ids("events", "mail")).toEqual([]);
+  expect(await findings(scene)).toEqual([]);
+});
+
+test("event 3 lands late, and what its stream has passed it with is left over too: the same", async () => {
+  const { scene, lands } = await lateMail([2, 3]);
+  await scene.commit("o-1", [4]);
+  archiveIsDown(scene, "mail/");
+  await scene.until(both(scene).handle("o-1"));
+  scene.storage.onCall = undefined;
+  await lands[1]!();
+  await scene.clock.advance(31_000);
+  await scene.until(both(scene).handle("o-1"));
+  expect(ends(scene, "mail")).toEqual([
+    ["1", "handled"],
+    ["3", "unwanted"],
+    ["4", "handled"],
+  ]);
+  expect(await findings(scene)).toEqual([]);
+});
+
+test("event 3 lands late, and its stream comes to it: event 2, which is missing before it, is an alarm, and a discard lets the stream go on", async () => {
+  const { scene, lands } = await lateMail([2, 3]);
+  await lands[1]!();
+  await abandon(scene);
+  await scene.commit("o-1", [4]);
+  expect(await scene.until(both(scene).handle("o-1"))).toMatchObject({
+    problems: [expect.stringContaining("event 2 of mail is missing") as string],
+  });
+  expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1"]);
+  await decideOrder(contextOf(scene), "discard", { orderId: oid("o-1"), subscription: "mail", id: headId(scene, "mail") }, BOB);
+  await live(scene, both(scene), 60_000);
+  expect(scene.log.filter((entry) => entry.startsWith("mail"))).toEqual(["mail E1", "mail E4"]);
+  expect(archived(scene, "mail").map(({ outcome }) => outcome)).toEqual(["handled", "discarded", "handled"]);
 });
 
 test("two that land late, one naming the other: neither ran", async () => {
@@ -157,17 +206,8 @@ test("one whose process dies when its end as unwanted is written, but not passed
       return false;
     },
   });
-  scene.storage.onCall = ({ port, method }) =>
-    port === "leases" && method === "writeMetadata" && asked === 2 ? new Promise<never>(() => undefined) : undefined;
-  scene
-    .worker([audit])
-    .handle("o-1")
-    .catch(() => undefined);
-  await settle();
-  scene.storage.onCall = undefined;
+  await dieAt(scene, scene.worker([audit]), ({ port, method }) => port === "leases" && method === "writeMetadata" && asked === 2);
   expect(pendingStates(scene)).toMatchObject([{ ending: "unwanted" }]);
-  scene.storage.breakLease(key("o-1"));
-  await scene.clock.advance(31_000);
   await live(scene, scene.worker([audit]), 60_000);
   expect([asked, scene.log]).toEqual([2, []]);
   expect(ends(scene, "audit")).toEqual([["1", "unwanted"]]);
@@ -176,10 +216,7 @@ test("one whose process dies when its end as unwanted is written, but not passed
 test.each([true, false])("event 3 is discarded while event 2 before it is missing; that it lands late is %s", async (landsLate) => {
   const { scene, lands } = await lateMail([2, 3]);
   await lands[1]!();
-  // Any holder that dies: the next one lists.
-  const { etag } = scene.storage.leaseOf(key("o-1"))!;
-  await scene.storage.leases.acquire(key("o-1"), { id: "dead", durationMs: 15_000, etag });
-  await scene.clock.advance(31_000);
+  await abandon(scene);
   await scene.commit("o-1", [4]);
   await scene.until(both(scene).handle("o-1"));
   await decideOrder(contextOf(scene), "discard", { orderId: oid("o-1"), subscription: "mail", id: headId(scene, "mail") }, BOB);

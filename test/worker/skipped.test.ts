@@ -5,29 +5,31 @@ import { PermanentError } from "../../src/core/retry.ts";
 import { decideOrder, discardPending } from "../../src/operations/decide-many.ts";
 import { createSweeper } from "../../src/operations/sweep.ts";
 import type { Worker } from "../../src/worker/round-result.ts";
-import { settle } from "../support/manual-clock.ts";
+import { creates, dieAt } from "./crash-support.ts";
 import { archived, BOB, contextOf, deadLetters, decideAbout, findings, live, oid, pendingStates } from "./operator-support.ts";
-import { key, Scene } from "./round-support.ts";
+import { Scene } from "./round-support.ts";
 
-/** E1 is refused for good; that becomes of the first call of `method` in `container`. */
-async function skipping(method: "create" | "delete", container: "dead" | "archive", fate: "dies" | "is down"): Promise<Scene> {
+/** E1 is refused for good; that becomes of the first blob that is written in `container`. */
+async function skipping(container: "dead" | "archive", fate: "dies" | "is down"): Promise<Scene> {
   const scene = new Scene();
-  scene.onHandle = (entry) => {
-    if (entry === "audit E1") throw new PermanentError("refused");
-  };
+  refusing(scene, "audit E1");
   await scene.commit("o-1", [1, 2]);
+  if (fate === "dies") {
+    await dieAt(scene, workerOf(scene), creates(container));
+    return scene;
+  }
   scene.storage.onCall = (call) => {
-    if (call.port !== "blobs" || call.method !== method || call.args[0] !== container) return undefined;
-    if (fate === "is down") throw new OutboxError("unavailable", "busy");
-    return new Promise<never>(() => undefined);
+    if (creates(container)(call)) throw new OutboxError("unavailable", "busy");
   };
-  workerOf(scene)
-    .handle("o-1")
-    .catch(() => undefined);
-  await settle();
-  if (fate === "dies") scene.storage.breakLease(key("o-1"));
+  await scene.until(workerOf(scene).handle("o-1"));
   scene.storage.onCall = undefined;
   return scene;
+}
+
+function refusing(scene: Scene, refused: string): void {
+  scene.onHandle = (entry) => {
+    if (entry === refused) throw new PermanentError("refused");
+  };
 }
 
 function workerOf(scene: Scene): Worker {
@@ -42,7 +44,7 @@ async function recover(scene: Scene): Promise<void> {
 
 describe.each(["dies", "is down"] as const)("its worker or the archive %s before it is archived", (fate) => {
   test("discarded before it is archived: refused until then, and it is not archived as handled", async () => {
-    const scene = await skipping("create", "archive", fate);
+    const scene = await skipping("archive", fate);
     expect(scene.progress().streams["audit"]).toMatchObject({ sequence: 2 });
     const [result] = await decideOrder(contextOf(scene), "discard", { orderId: oid("o-1") }, BOB);
     expect(result).toMatchObject({ outcome: "skipped", message: expect.stringContaining("once it is archived") as string });
@@ -55,7 +57,7 @@ describe.each(["dies", "is down"] as const)("its worker or the archive %s before
   });
 
   test("redriven out of order before it is archived: refused until then", async () => {
-    const scene = await skipping("create", "archive", fate);
+    const scene = await skipping("archive", fate);
     const redrive = () => decideOrder(contextOf(scene), "redrive", { orderId: oid("o-1") }, BOB, { outOfOrder: true });
     expect(await redrive()).toMatchObject([{ outcome: "skipped", message: expect.stringContaining("once it is archived") as string }]);
     await recover(scene);
@@ -66,7 +68,7 @@ describe.each(["dies", "is down"] as const)("its worker or the archive %s before
   });
 
   test("its entry is gone by the time it is archived: it is archived as dead all the same", async () => {
-    const scene = await skipping("create", "archive", fate);
+    const scene = await skipping("archive", fate);
     await scene.storage.blobs.delete("dead", [scene.storage.blobEntries("dead")[0]![0]]);
     await recover(scene);
     expect(archived(scene).map(({ outcome }) => outcome)).toEqual(["dead-lettered", "handled"]);
@@ -75,7 +77,7 @@ describe.each(["dies", "is down"] as const)("its worker or the archive %s before
 
 describe.each(["dies", "is down"] as const)("its worker or the index %s before its entry is there", (fate) => {
   test("the next round goes on with it, and does not run it again", async () => {
-    const scene = await skipping("create", "dead", fate);
+    const scene = await skipping("dead", fate);
     expect(pendingStates(scene)).toMatchObject([{ ending: "dead-lettered" }, {}]);
     expect(scene.progress().streams["audit"]).toMatchObject({ sequence: 0 });
     for (const action of ["redrive", "discard"] as const) expect(await decideAbout(scene, action)).toMatchObject([{ outcome: "skipped" }]);
@@ -147,20 +149,10 @@ test.each(["its deployment", "an operator"])(
 /** The process of mail dies when E1 is on record as skipped, and nothing else of that is. */
 async function skippingMail(): Promise<Scene> {
   const scene = new Scene();
-  scene.onHandle = (entry) => {
-    if (entry === "mail E1") throw new PermanentError("refused");
-  };
+  refusing(scene, "mail E1");
   await scene.commit("o-1", [1, 2]);
-  scene.storage.onCall = ({ port, method, args }) =>
-    port === "blobs" && method === "create" && args[0] === "dead" ? new Promise<never>(() => undefined) : undefined;
-  scene
-    .worker([scene.subscription("audit"), scene.subscription("mail", { retry: { shortStarts: 1, onDead: "skip" } })])
-    .handle("o-1")
-    .catch(() => undefined);
-  await settle();
-  scene.storage.breakLease(key("o-1"));
-  scene.storage.onCall = undefined;
-  await scene.clock.advance(31_000);
+  const mail = scene.subscription("mail", { retry: { shortStarts: 1, onDead: "skip" } });
+  await dieAt(scene, scene.worker([scene.subscription("audit"), mail]), creates("dead"));
   expect(pendingStates(scene, "mail")).toMatchObject([{ ending: "dead-lettered" }, {}]);
   return scene;
 }

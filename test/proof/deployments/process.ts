@@ -6,6 +6,7 @@ import { decodeWakeUp } from "../../../src/core/wake-up.ts";
 import { pick, type Random } from "../../../src/local/seeded-random.ts";
 import type { Worker } from "../../../src/worker/round-result.ts";
 import { passing, type Scene } from "../../worker/round-support.ts";
+import { never } from "../faults/strikes.ts";
 import type { Ledger } from "./ledger.ts";
 
 export interface Surroundings {
@@ -16,7 +17,7 @@ export interface Surroundings {
   faultRate: number;
 }
 
-export const MAX_CRASHES = 4;
+const MAX_CRASHES = 4;
 const LEASE_MS = 30_000;
 const MAX_ROUNDS = 2;
 
@@ -140,5 +141,3 @@ export class FaultyProcess {
     if (this.#dead) return never();
   }
 }
-
-export const never = (): Promise<never> => new Promise(() => undefined);

@@ -21,7 +21,7 @@ export async function proveDeployments({
   const totals = { runs: 0, starts: 0, deaths: 0, calls: 0 };
   const violations: Violation[] = [];
   let shownAt = performance.now();
-  for (; totals.runs < wanted && performance.now() < until && violations.length < MAX_VIOLATIONS;) {
+  while (totals.runs < wanted && performance.now() < until && violations.length < MAX_VIOLATIONS) {
     const own = first + totals.runs;
     const { broken, starts, deaths, calls } = await runDeployments(own);
     totals.runs += 1;

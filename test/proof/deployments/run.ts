@@ -6,6 +6,7 @@ import { parseOrderId } from "../../../src/core/order-id.ts";
 import { decodeDecision } from "../../../src/core/pending-event.ts";
 import { encodeWakeUp } from "../../../src/core/wake-up.ts";
 import { pick, seededRandom, type Random } from "../../../src/local/seeded-random.ts";
+import { parseEventBlobName } from "../../../src/operations/blob-name.ts";
 import { decideOrder } from "../../../src/operations/decide-many.ts";
 import { replay } from "../../../src/operations/replay.ts";
 import { createSweeper, type Sweeper } from "../../../src/operations/sweep.ts";
@@ -107,10 +108,7 @@ class History {
     if (left.length > 0) ledger.broken.push(`G5: ${left.length} events are left: ${left.join(", ")}`);
     const { findings } = await verifyAll(contextOf(scene));
     for (const { severity, kind, text } of findings) if (severity === "damage") ledger.broken.push(`G6: verify says ${kind}: ${text}`);
-    const archived = archivedEntries(scene.storage).map(([name, { metadata }]) => {
-      const [subscription = "", , file = ""] = name.split("/");
-      return { name, subscription, id: file.replace(/\.json$/, ""), metadata };
-    });
+    const archived = archivedEntries(scene.storage).map(([name, { metadata }]) => ({ name, metadata, ...parseEventBlobName(name)! }));
     const audits = archived.filter(({ subscription }) => subscription === "audit").length;
     const committed = this.#committed + this.#replayed;
     if (audits !== committed) ledger.broken.push(`G3: audit has ${audits} of ${committed} events in the archive`);
