@@ -22,7 +22,7 @@ const HANDLER_MS = 30;
 const CONCURRENCY = 1;
 const MIN_PAUSE_MS = 300;
 const MAX_PAUSE_MS = 1_100;
-/** One kill in so many is a freeze instead. */
+/** After so many kills, one freeze comes on top of them. */
 const FREEZE_EACH = 25;
 const FREEZE_MS = LEASE_MS + 4_000;
 /** For a worker to get something to do. */
@@ -91,7 +91,7 @@ export async function proveKills({
       ["recovery bound", `${BOUND_MS / 1000} s`],
     ],
     violations: found.map((violation) => ({ ...violation, replay })),
-    complete: killed + killer.producers >= FULL_KILLS,
+    complete: killer.killed >= FULL_KILLS,
   };
 }
 
@@ -111,6 +111,11 @@ class Killer {
     this.#random = random;
   }
 
+  /** By SIGKILL. */
+  get killed(): number {
+    return this.workers + this.producers;
+  }
+
   arrived({ orderId, worker }: HandledRecord): void {
     this.recoveries.progressed(orderId);
     this.#onArrival(worker);
@@ -118,14 +123,13 @@ class Killer {
 
   line(kills: number): string {
     const { committed, handled } = this.#fleet.counts;
-    const made = this.workers + this.producers + this.frozen;
-    return `${made} of ${kills} kills (${this.frozen} frozen), ${committed} events committed, ${handled} handled; recovery: ${describeDistribution(this.recoveries.distribution())}`;
+    return `${this.killed} of ${kills} kills, ${this.frozen} frozen, ${committed} events committed, ${handled} handled; recovery: ${describeDistribution(this.recoveries.distribution())}`;
   }
 
   async kill(kills: number, stop: () => boolean): Promise<void> {
-    for (let made = 0; made < kills && !stop() && !this.#stopped.signal.aborted;) {
+    while (this.killed < kills && !stop() && !this.#stopped.signal.aborted) {
       await delay(randomInteger(this.#random, MIN_PAUSE_MS, MAX_PAUSE_MS));
-      if (await this.#one(made)) made += 1;
+      await this.#one();
     }
     await Promise.all(this.#thaws);
   }
@@ -146,30 +150,30 @@ class Killer {
     return atWork;
   }
 
-  async #one(made: number): Promise<boolean> {
+  /** Kills or freezes one of them, unless the one that it falls on has nothing to do. */
+  async #one(): Promise<void> {
     const { workers, producers } = this.#fleet;
     const place = randomInteger(this.#random, 0, workers.length + producers.length - 1);
     const worker = workers[place];
     const member = worker ?? producers[place - workers.length]!;
-    if (!member.ready || !this.#fleet.active.has(member.name)) return false;
-    if (worker !== undefined && !(await this.#atWork(worker.name))) return false;
+    if (!member.ready || !this.#fleet.active.has(member.name)) return;
+    if (worker !== undefined && !(await this.#atWork(worker.name))) return;
     if (worker === undefined) {
       this.#fleet.disturbed.add(member.name);
       await member.kill();
       this.producers += 1;
-      return true;
+      return;
     }
     this.#fleet.disturbed.add(worker.name);
     this.recoveries.killed(this.#fleet.orderOf(worker.name));
-    if (made % FREEZE_EACH === FREEZE_EACH - 1) {
+    if (this.frozen < Math.floor(this.killed / FREEZE_EACH)) {
       this.#fleet.frozen.add(worker.name);
       const thaw = worker.freeze();
       this.#thaws.push(delay(FREEZE_MS, undefined, { signal: this.#stopped.signal }).then(thaw, thaw));
       this.frozen += 1;
-      return true;
+      return;
     }
     await worker.kill();
     this.workers += 1;
-    return true;
   }
 }
